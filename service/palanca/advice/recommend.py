@@ -1,0 +1,147 @@
+"""From a rule that holds to the changes it recommends, with values and where they come from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from palanca import expressions
+from palanca.advice.levers import spell
+from palanca.model import Recommendation, Truth
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from palanca.engine import ReadingsEnvironment
+    from palanca.model import Advice, Catalogue, Direction, Fact, Lever, Rule, VllmVersion
+
+RISK_ORDER = ("low", "medium", "high")
+_WHOLE = ("requests", "tokens", "blocks", "tokens/request")
+
+
+def recommend(
+    rule: Rule,
+    row: int,
+    environment: ReadingsEnvironment,
+    catalogue: Catalogue,
+    facts: Mapping[str, Fact],
+    version: VllmVersion | None,
+) -> tuple[Recommendation, ...]:
+    """Recommendations of one finding, the best first: what removes the bottleneck, then by risk, then as listed."""
+    made = []
+    for advice in sorted(rule.levers, key=lambda one: (one.order, RISK_ORDER.index(one.risk))):
+        if not _applies(advice, environment, row):
+            continue
+        one = _recommendation(advice, rule, row, environment, catalogue, facts, version)
+        if one is not None:
+            made.append(one)
+    return tuple(sorted(made, key=lambda one: one.direction == "none"))
+
+
+def _applies(advice: Advice, environment: ReadingsEnvironment, row: int) -> bool:
+    """``only_if`` must hold; ``unless`` must not hold (unknown counts as not holding)."""
+    if advice.only_if is not None and _truth(advice.only_if, environment, row) is not Truth.TRUE:
+        return False
+    return advice.unless is None or _truth(advice.unless, environment, row) is not Truth.TRUE
+
+
+def _truth(text: str, environment: ReadingsEnvironment, row: int) -> Truth:
+    truth = np.atleast_2d(expressions.holds(expressions.parse(text), environment))
+    return Truth(int(truth[row % len(truth), -1]))
+
+
+def _recommendation(
+    advice: Advice,
+    rule: Rule,
+    row: int,
+    environment: ReadingsEnvironment,
+    catalogue: Catalogue,
+    facts: Mapping[str, Fact],
+    version: VllmVersion | None,
+) -> Recommendation | None:
+    lever = catalogue.levers[advice.lever]
+    fact = facts.get(lever.fact) if lever.fact else None
+    current = fact.value if fact else None
+    proposed, computed_from = _value(advice, lever, row, environment)
+    direction = _direction(advice.direction, current, proposed)
+    if direction is None:
+        return None
+    spelling = spell(lever, version, catalogue.metrics.releases, direction, None if proposed is None else word(proposed))
+    if spelling is None:
+        return None
+    if spelling.others:
+        computed_from += f"; in older releases of the range {version.text if version else ''}: {', '.join(spelling.others)}"
+    return Recommendation(
+        lever=advice.lever,
+        direction=direction,
+        flag=spelling.flag,
+        current=current,
+        provenance=fact.provenance if fact else None,
+        proposed=proposed,
+        argument=spelling.argument,
+        computed_from=computed_from,
+        why=advice.why,
+        effect=advice.effect,
+        trade_off=advice.trade_off,
+        verify=rule.verify,
+        risk=advice.risk,
+        applies_to="this engine",
+        order=advice.order,
+    )
+
+
+def _value(
+    advice: Advice, lever: Lever, row: int, environment: ReadingsEnvironment
+) -> tuple[float | bool | str | None, str]:
+    """Return the proposed value and how it was computed, or None and the reason."""
+    if advice.direction in {"enable", "disable"}:
+        return advice.direction == "enable", "a switch"
+    if advice.value is None:
+        return None, advice.no_value or ""
+    if lever.values:
+        return advice.value, "the only value that helps here" if len(lever.values) == 1 else "chosen by the rule"
+    node = expressions.parse(advice.value)
+    table = np.atleast_2d(expressions.number(node, environment))
+    value = float(table[row % len(table), -1])
+    inputs = {name: _scalar(name, environment, row) for name in expressions.names(node)}
+    unknown = [name for name, known in inputs.items() if not np.isfinite(known)]
+    if not np.isfinite(value):
+        reason = f"cannot be computed: {', '.join(unknown) or advice.value} unknown"
+        return None, f"{reason}; {advice.no_value}" if advice.no_value else reason
+    value = float(np.clip(value, -np.inf if lever.minimum is None else lever.minimum, lever.maximum or np.inf))
+    if lever.unit in _WHOLE:
+        value = float(np.floor(value))
+    shown = ", ".join(f"{name} = {known:.6g}" for name, known in inputs.items())
+    return round(value, 6), f"{advice.value} with {shown}"
+
+
+def _scalar(name: str, environment: ReadingsEnvironment, row: int) -> float:
+    table = np.atleast_2d(environment.number(name))
+    return float(table[row % len(table), -1])
+
+
+def _direction(
+    wanted: Direction, current: float | bool | str | None, proposed: float | bool | str | None
+) -> Direction | None:
+    """Return the direction to show; None when the change is none, or goes the other way than the rule wants."""
+    if current is not None and proposed is not None and current == proposed:
+        return None
+    if wanted in {"raise", "lower"} and _is_number(current) and _is_number(proposed):
+        return wanted if (proposed > current) == (wanted == "raise") else None  # type: ignore[operator]
+    if wanted == "set" and _is_number(current) and _is_number(proposed):
+        return "raise" if proposed > current else "lower"  # type: ignore[operator]
+    return wanted
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def word(value: float | bool | str) -> str:
+    """Write a value as on a command line: ``96``, ``0.92``, ``fp8``."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else f"{value:g}"
+    return str(value)

@@ -1,0 +1,82 @@
+"""One command line, one set of flags: what the engines that share it must agree on.
+
+Within a configuration scope (cluster, namespace, job, model_name) a lever has one direction and one value: those of
+the finding that ranks first, with the safest value over the engines that ask for it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from palanca.model import Finding, Recommendation, Target
+
+SCOPE_LABELS = ("cluster", "namespace", "job", "model_name")
+_OPPOSITE = {"raise": "lower", "lower": "raise", "enable": "disable", "disable": "enable"}
+
+Scope = tuple[str, ...]
+
+
+def scope_of(target: Target) -> Scope:
+    """The configuration scope of a target."""
+    return tuple(target.get(label) for label in SCOPE_LABELS)
+
+
+def reconcile(
+    targets: Sequence[Target],
+    findings: Sequence[Sequence[Finding]],
+    rank: Callable[[Finding], tuple[object, ...]],
+) -> list[tuple[Finding, ...]]:
+    """Return the findings of each target with recommendations that do not contradict each other in a scope."""
+    members: dict[Scope, list[int]] = defaultdict(list)
+    for index, target in enumerate(targets):
+        members[scope_of(target)].append(index)
+    made: list[tuple[Finding, ...]] = [tuple(one) for one in findings]
+    for indexes in members.values():
+        every = sorted((finding for index in indexes for finding in findings[index]), key=rank)
+        directions: dict[str, str] = {}
+        for finding in every:
+            for one in finding.recommendations:
+                directions.setdefault(one.lever, one.direction)
+        for index in indexes:
+            made[index] = tuple(
+                replace(finding, recommendations=_agreed(finding, directions, [findings[i] for i in indexes]))
+                for finding in findings[index]
+            )
+    return made
+
+
+def _agreed(
+    finding: Finding, directions: dict[str, str], scope: Sequence[Sequence[Finding]]
+) -> tuple[Recommendation, ...]:
+    kept = []
+    for one in finding.recommendations:
+        if directions[one.lever] == _OPPOSITE.get(one.direction):
+            continue
+        asking = [
+            [other.proposed for found in engine for other in found.recommendations if _same(one, other)]
+            for engine in scope
+        ]
+        engines = [values for values in asking if values]
+        numbers = [value for values in engines for value in values if _is_number(value)]
+        proposed = min(numbers) if numbers and _is_number(one.proposed) else one.proposed  # type: ignore[type-var]
+        argument = one.argument
+        if proposed != one.proposed and argument is not None:
+            from palanca.advice.recommend import word  # noqa: PLC0415
+
+            argument = argument.replace(word(one.proposed or 0), word(proposed or 0))
+        applies_to = one.applies_to if len(scope) == 1 else f"{len(engines)} of {len(scope)} engines of this command line"
+        kept.append(replace(one, proposed=proposed, argument=argument, applies_to=applies_to))
+    return tuple(kept)
+
+
+def _same(one: Recommendation, other: Recommendation) -> bool:
+    return one.lever == other.lever and one.direction == other.direction
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,286 @@
+"""Whole-matrix checks: what no single file can know. All faults are collected."""
+
+from __future__ import annotations
+
+from string import Formatter
+from typing import TYPE_CHECKING
+
+from palanca import expressions
+from palanca.errors import Fault, RuleFileError
+from palanca.expressions import FLAG, ExpressionError, nearest
+from palanca.loader import Document, Keys, Loaded, load
+from palanca.model import Catalogue, FactSpec, Family, Lever, Rule, Signal
+from palanca.units import RATIO, Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+RUNBOOK_HEADINGS = ("## Meaning", "## Impact", "## Diagnosis", "## Mitigation")
+Units = dict[str, Unit | str]
+
+
+def load_catalogue(folders: Sequence[Path]) -> Catalogue:
+    """Load and check rules folders. Raises ``RuleFileError`` with every fault."""
+    loaded, faults = load(folders)
+    catalogue, more = check(loaded)
+    if faults or more:
+        raise RuleFileError([*faults, *more])
+    return catalogue
+
+
+def check(loaded: Loaded) -> tuple[Catalogue, list[Fault]]:
+    """Build the catalogue and list every fault between the files."""
+    metrics = loaded.metrics[1]
+    signal_places = {name: (doc, spec) for doc, one in loaded.signals for name, spec in one.signals.items()}
+    fact_places = {name: (doc, spec) for doc, one in loaded.facts for name, spec in one.facts.items()}
+    lever_places = {name: (doc, spec) for doc, one in loaded.levers for name, spec in one.levers.items()}
+    signals, faults = expand_signals({name: spec for name, (_, spec) in signal_places.items()}), []
+    facts = {name: spec for name, (_, spec) in fact_places.items()}
+    levers = {name: spec for name, (_, spec) in lever_places.items()}
+    units, unit_faults = _units(signal_places, fact_places)
+    faults += unit_faults
+    for name, (document, signal) in signal_places.items():
+        faults += _check_signal(document, name, signal, metrics.families, units)
+    faults += _check_cycles(signal_places)
+    for name, (document, fact) in fact_places.items():
+        faults += _check_fact(document, name, fact, units)
+    for name, (document, lever) in lever_places.items():
+        faults += _check_lever(document, name, lever, facts)
+    symptoms = {rule.id for _, rule in loaded.rules if rule.symptom}
+    for document, rule in loaded.rules:
+        faults += _check_rule(document, rule, units, levers, symptoms)
+    rules = tuple(sorted((rule for _, rule in loaded.rules), key=lambda rule: rule.id))
+    return Catalogue(metrics, signals, facts, levers, rules), faults
+
+
+def expand_signals(signals: Mapping[str, Signal]) -> dict[str, Signal]:
+    """Replace each signal that has ``expand`` by one signal for each label value."""
+    made: dict[str, Signal] = {}
+    for name, signal in signals.items():
+        if signal.expand is None:
+            made[name] = signal
+            continue
+        for value in signal.expand.values:
+            change = {"where": {**signal.where, signal.expand.label: value}, "expand": None}
+            made[f"{name}_{value}"] = signal.model_copy(
+                update={**change, "title": signal.title.replace("{value}", value)}
+            )
+    return made
+
+
+def _units(
+    signals: Mapping[str, tuple[Document, Signal]], facts: Mapping[str, tuple[Document, FactSpec]]
+) -> tuple[Units, list[Fault]]:
+    units: Units = {}
+    faults = []
+    for name, (document, signal) in signals.items():
+        try:
+            unit = Unit.parse(signal.unit)
+        except ValueError as error:
+            faults.append(document.fault(("signals", name, "unit"), str(error)))
+            unit = RATIO
+        units.update(dict.fromkeys(expand_signals({name: signal}), unit))
+    for name, (document, fact) in facts.items():
+        if name in units:
+            faults.append(document.fault(("facts", name, "key"), f"{name!r} is already a signal"))
+        try:
+            if fact.type != "text":
+                units[name] = FLAG if fact.type == "flag" else Unit.parse(fact.unit)
+        except ValueError as error:
+            faults.append(document.fault(("facts", name, "unit"), str(error)))
+    return units, faults
+
+
+def _expression(
+    document: Document, keys: Keys, text: str, units: Mapping[str, Unit | str], *, condition: bool
+) -> tuple[Unit | None, list[Fault]]:
+    """Parse and check one expression; returns its unit (None for conditions) and its faults."""
+    try:
+        node = expressions.parse(text)
+        if condition:
+            expressions.check_condition(node, units)
+            return None, []
+        return expressions.unit_of(node, units), []
+    except ExpressionError as error:
+        return None, [document.fault(keys, error.message, error.hint, offset=error.column)]
+
+
+def _check_signal(
+    document: Document, name: str, signal: Signal, families: Mapping[str, Family], units: Units
+) -> Iterator[Fault]:
+    at: Keys = ("signals", name)
+    if signal.expr is not None:
+        unit, faults = _expression(document, (*at, "expr"), signal.expr, units, condition=False)
+        yield from faults
+        if unit is not None and unit != units[next(iter(expand_signals({name: signal})))]:
+            yield document.fault((*at, "unit"), f"the expression has the unit {unit}, not {signal.unit}")
+        return
+    kind = "of" if signal.quantile is not None else signal.kind
+    for key, family_name, where in (
+        (kind, signal.family, signal.where), ("per", signal.per, signal.per_where), ("or_gauge", signal.or_gauge, {}),
+    ):  # fmt: skip
+        if family_name is None:
+            continue
+        family = families.get(family_name)
+        if family is None:
+            yield document.fault(
+                (*at, key), f"there is no family {family_name!r} in metrics.yaml", nearest(family_name, families)
+            )
+            continue
+        for label in (*where, *([signal.expand.label] if signal.expand and key == kind else [])):
+            if label not in family.labels:
+                yield document.fault((*at, "where"), f"{family_name} has no label {label!r} of its own")
+        wanted = _TYPES.get(kind if key != "or_gauge" else "avg", ())
+        if wanted and family.type not in wanted and not (key == "per" and family.type == "histogram"):
+            yield document.fault((*at, key), f"{family_name} is a {family.type}; {kind} needs a {' or '.join(wanted)}")
+    if signal.fallback is not None and signal.fallback not in units:
+        yield document.fault(
+            (*at, "fallback"), f"there is no signal {signal.fallback!r}", nearest(signal.fallback, units)
+        )
+
+
+_TYPES: dict[str, tuple[str, ...]] = {
+    "avg": ("gauge",), "max": ("gauge",), "min": ("gauge",), "now": ("gauge", "info"), "changes": ("gauge",),
+    "since": ("gauge",), "present": ("gauge",), "rate": ("counter", "histogram"), "increase": ("counter", "histogram"),
+    "resets": ("counter", "histogram"), "mean": ("histogram",), "of": ("histogram",),
+}  # fmt: skip
+
+
+def _check_cycles(signals: Mapping[str, tuple[Document, Signal]]) -> Iterator[Fault]:
+    def uses(name: str) -> Iterable[str]:
+        signal = signals[name][1]
+        if signal.fallback:
+            yield signal.fallback
+        if signal.expr:
+            try:
+                yield from expressions.names(expressions.parse(signal.expr))
+            except ExpressionError:
+                return
+
+    def reaches(start: str, name: str, seen: set[str]) -> bool:
+        for used in uses(name):
+            if used == start:
+                return True
+            if used in signals and used not in seen:
+                seen.add(used)
+                if reaches(start, used, seen):
+                    return True
+        return False
+
+    for name, (document, _) in signals.items():
+        if reaches(name, name, set()):
+            yield document.fault(("signals", name, "key"), f"{name!r} is defined by itself")
+
+
+def _check_fact(document: Document, name: str, fact: FactSpec, units: Units) -> Iterator[Fault]:
+    if fact.derive is not None:
+        unit, faults = _expression(document, ("facts", name, "derive"), fact.derive, units, condition=False)
+        yield from faults
+        if unit is not None and unit != units.get(name):
+            yield document.fault(("facts", name, "derive"), f"the expression has the unit {unit}, not {fact.unit}")
+
+
+def _check_lever(document: Document, name: str, lever: Lever, facts: Mapping[str, FactSpec]) -> Iterator[Fault]:
+    at: Keys = ("levers", name)
+    if lever.fact is not None and lever.fact not in facts:
+        yield document.fault((*at, "fact"), f"there is no fact {lever.fact!r}", nearest(lever.fact, facts))
+    if bool(lever.forms) == bool(lever.action):
+        yield document.fault(at, "a lever has either forms (a flag) or an action (outside vLLM)")
+    try:
+        Unit.parse(lever.unit)
+    except ValueError as error:
+        yield document.fault((*at, "unit"), str(error))
+
+
+def _check_rule(
+    document: Document, rule: Rule, base: Units, levers: Mapping[str, Lever], symptoms: set[str]
+) -> Iterator[Fault]:
+    units = dict(base)
+    for name, threshold in rule.thresholds.items():
+        if name in base:
+            yield document.fault(("thresholds", name, "key"), f"{name!r} is already the name of a signal or fact")
+        try:
+            units[name] = Unit.parse(threshold.unit)
+        except ValueError as error:
+            yield document.fault(("thresholds", name, "unit"), str(error))
+            units[name] = RATIO
+    used: set[str] = set()
+    for keys, text in _conditions(rule):
+        yield from _expression(document, keys, text, units, condition=True)[1]
+        used |= _names(text)
+    yield from _check_advice(document, rule, units, levers, used)
+    for name in rule.thresholds:
+        if name not in used:
+            yield document.fault(("thresholds", name, "key"), f"threshold {name!r} is used nowhere")
+    if document.path.stem != rule.id:
+        yield document.fault(("id",), f"the file of rule {rule.id!r} must be called {rule.id}.yaml")
+    for index, other in enumerate(rule.explains):
+        if other not in symptoms:
+            hint = nearest(other, dict.fromkeys(symptoms))
+            yield document.fault(("explains", index), f"there is no symptom rule {other!r}", hint)
+    for _, field, _, _ in Formatter().parse(rule.summary):
+        if field and field not in units:
+            yield document.fault(("summary",), f"unknown name {field!r} in braces", nearest(field, units))
+    for index, verify in enumerate(rule.verify):
+        if verify.signal not in base:
+            yield document.fault(("verify", index, "signal"), f"there is no signal {verify.signal!r}")
+    if rule.slo is not None and rule.slo not in base:
+        yield document.fault(("slo",), f"there is no objective {rule.slo!r}", nearest(rule.slo, base))
+    if rule.symptom and rule.levers:
+        yield document.fault(("levers", "key"), "a symptom rule recommends nothing", "give it a cause")
+
+
+def _conditions(rule: Rule) -> Iterator[tuple[Keys, str]]:
+    yield ("when",), rule.when
+    for key in ("supports", "contradicts"):
+        for index, text in enumerate(getattr(rule, key)):
+            yield (key, index), text
+    for index, advice in enumerate(rule.levers):
+        for key in ("only_if", "unless"):
+            text = getattr(advice, key)
+            if text is not None:
+                yield ("levers", index, key), text
+
+
+def _check_advice(
+    document: Document, rule: Rule, units: Units, levers: Mapping[str, Lever], used: set[str]
+) -> Iterator[Fault]:
+    for index, advice in enumerate(rule.levers):
+        at: Keys = ("levers", index)
+        lever = levers.get(advice.lever)
+        if lever is None:
+            yield document.fault((*at, "lever"), f"there is no lever {advice.lever!r}", nearest(advice.lever, levers))
+            continue
+        if advice.value is None:
+            continue
+        if lever.values:
+            if advice.value not in lever.values:
+                yield document.fault((*at, "value"), f"{advice.value!r} is not one of {', '.join(lever.values)}")
+            continue
+        used |= _names(advice.value)
+        unit, faults = _expression(document, (*at, "value"), advice.value, units, condition=False)
+        yield from faults
+        if unit is not None and unit != Unit.parse(lever.unit):
+            yield document.fault((*at, "value"), f"the value has the unit {unit}, the lever {lever.unit}")
+
+
+def _names(text: str) -> set[str]:
+    try:
+        return set(expressions.names(expressions.parse(text)))
+    except ExpressionError:
+        return set()
+
+
+def check_runbooks(catalogue: Catalogue, folder: Path) -> list[Fault]:
+    """Every rule needs ``<folder>/<id>.md`` with the four headings in order."""
+    faults = []
+    for rule in catalogue.rules:
+        path = folder / f"{rule.id}.md"
+        if not path.is_file():
+            faults.append(Fault(path, 0, 0, "the runbook is missing", f"headings: {', '.join(RUNBOOK_HEADINGS)}"))
+            continue
+        found = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("## ")]
+        if tuple(found) != RUNBOOK_HEADINGS:
+            faults.append(Fault(path, 1, 1, f"the headings must be {', '.join(RUNBOOK_HEADINGS)}"))
+    return faults

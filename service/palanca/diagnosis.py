@@ -1,0 +1,310 @@
+"""Readings to a diagnosis: what is wrong at each target, why, and what to change. Pure: a function of the data at t."""
+
+from __future__ import annotations
+
+from string import Formatter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from palanca import expressions
+from palanca.advice.recommend import recommend
+from palanca.advice.reconcile import reconcile
+from palanca.engine import Held, Verdict, evaluate, held, missing_names
+from palanca.model import (
+    CONFIDENCE_ORDER,
+    SEVERITY_ORDER,
+    Confidence,
+    Diagnosis,
+    Evidence,
+    Finding,
+    Severity,
+    SignalValue,
+    State,
+    Status,
+    TargetReport,
+    Truth,
+    Unjudged,
+)
+from palanca.quantities import quantity
+from palanca.signals.promql import PromQL, matchers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from palanca.expressions import Compare, Node
+    from palanca.model import Catalogue, Readings
+
+CORE_SIGNALS = ("up", "running", "waiting", "kv_cache_usage", "ttft_p99", "generation_tokens_per_second")
+
+
+def diagnose(catalogue: Catalogue, readings: Readings) -> Diagnosis:
+    """Judge every rule at every target at the last step of the readings."""
+    verdicts = evaluate(catalogue.rules, readings)
+    judge = _Judge(catalogue, readings, verdicts)
+    findings = [judge.findings(row) for row in range(len(readings.targets))]
+    findings = [tuple(sorted(one, key=rank)) for one in reconcile(readings.targets, findings, rank)]
+    reports = tuple(judge.report(row, findings[row]) for row in range(len(readings.targets)))
+    return Diagnosis(float(readings.times[-1]), readings.source, reports)
+
+
+def rank(finding: Finding) -> tuple[object, ...]:
+    """Sort key: root before symptom, firing before pending, severity, cause other than configuration, what it
+    explains, confidence, id.
+    """
+    return (
+        finding.role != "root",
+        finding.state != "firing" and finding.full_history,
+        SEVERITY_ORDER.index(finding.severity),
+        finding.cause in {"configuration", "unexplained"},
+        -finding.explains_count,
+        CONFIDENCE_ORDER.index(finding.confidence),
+        finding.rule,
+    )
+
+
+class _Judge:
+    """Turns verdicts into findings and reports, one target (row) at a time."""
+
+    def __init__(self, catalogue: Catalogue, readings: Readings, verdicts: Sequence[Verdict]) -> None:
+        self._catalogue, self._readings, self._verdicts = catalogue, readings, verdicts
+        self._nodes = {verdict.rule.id: expressions.parse(verdict.rule.when) for verdict in verdicts}
+
+    # --- findings --------------------------------------------------------------------------------
+
+    def findings(self, row: int) -> tuple[Finding, ...]:
+        """Return what holds at one target, symptoms tied to what explains them."""
+        covered = float(self._readings.covered[row])
+        holding: list[tuple[Verdict, Held]] = []
+        for verdict in self._verdicts:
+            state = held(verdict.when[row], self._readings.times, verdict.rule.for_, covered)
+            if state is not None:
+                holding.append((verdict, state))
+        loud = [
+            (verdict, state)
+            for verdict, state in holding
+            if not verdict.rule.symptom and (state.state == "firing" or not state.full_history)
+        ]
+        loud.sort(key=lambda one: (SEVERITY_ORDER.index(one[0].rule.severity), one[0].rule.id))
+        symptoms = {verdict.rule.id for verdict, _ in holding if verdict.rule.symptom}
+        return tuple(self._finding(row, verdict, state, loud, symptoms) for verdict, state in holding)
+
+    def _finding(
+        self,
+        row: int,
+        verdict: Verdict,
+        state: Held,
+        loud: Sequence[tuple[Verdict, Held]],
+        symptoms: set[str],
+    ) -> Finding:
+        rule = verdict.rule
+        explaining = [other.rule for other, _ in loud if rule.id in other.rule.explains] if rule.symptom else []
+        severity, cause = self._severity(row, verdict, state), rule.cause or "unexplained"
+        if explaining:
+            severity, cause = "info", explaining[0].cause or "unexplained"
+        return Finding(
+            rule=rule.id,
+            title=rule.title,
+            cause=cause,
+            severity=severity,
+            confidence=_confidence(verdict, state, row),
+            role="symptom" if explaining else "root",
+            state=state.state,
+            since=state.since,
+            since_at_least=state.since_at_least,
+            summary=self._fill(rule.summary, verdict, row),
+            evidence=self._evidence(verdict, row),
+            recommendations=()
+            if rule.symptom
+            else recommend(
+                rule,
+                row,
+                verdict.environment,
+                self._catalogue,
+                self._readings.facts[row],
+                self._readings.versions[row],
+            ),
+            explained_by=tuple(one.id for one in explaining),
+            full_history=state.full_history,
+            held_s=float(self._readings.times[-1]) - state.since,
+            for_s=rule.for_,
+            explains_count=sum(symptom in symptoms for symptom in rule.explains),
+        )
+
+    def _severity(self, row: int, verdict: Verdict, state: Held) -> Severity:
+        rule = verdict.rule
+        if state.state == "pending" and state.full_history:
+            return "info"
+        if rule.symptom and rule.slo is not None:
+            objective = self._readings.facts[row].get(rule.slo)
+            return "warning" if objective is not None and objective.provenance == "given" else "info"
+        return "info" if rule.symptom else rule.severity
+
+    # --- evidence --------------------------------------------------------------------------------
+
+    def _evidence(self, verdict: Verdict, row: int) -> tuple[Evidence, ...]:
+        made = [self._proof(one, verdict, row) for one in _proofs(self._nodes[verdict.rule.id], verdict, row)]
+        for text, truth in zip(verdict.rule.supports, verdict.supports, strict=True):
+            if truth[row, -1] == Truth.TRUE:
+                made += [self._proof(one, verdict, row) for one in expressions.comparisons(expressions.parse(text))]
+        unique = {(one.signal, one.op, one.threshold): one for one in made}
+        return tuple(unique.values())
+
+    def _proof(self, compare: Compare, verdict: Verdict, row: int) -> Evidence:
+        names = expressions.names(compare.left)
+        signal = names[0] if len(names) == 1 and isinstance(compare.left, expressions.Name) else expressions.text(compare.left)
+        first = next((name for name in names if name in self._catalogue.signals), None)
+        return Evidence(
+            signal=signal,
+            value=_scalar(compare.left, verdict, row),
+            op=compare.op,
+            threshold=_scalar(compare.right, verdict, row),
+            unit=self._unit(compare, verdict),
+            promql=self._promql(row, first) if first else "",
+            note=expressions.text(compare.right),
+        )
+
+    def _unit(self, compare: Compare, verdict: Verdict) -> str:
+        for side in (compare.left, compare.right):
+            if isinstance(side, expressions.Name):
+                if side.name in self._catalogue.signals:
+                    return self._catalogue.signals[side.name].unit
+                if side.name in verdict.rule.thresholds:
+                    return verdict.rule.thresholds[side.name].unit
+        return "ratio"
+
+    def _promql(self, row: int, signal: str) -> str:
+        target = self._readings.targets[row]
+        server = {name: target.get(name) for name in ("job", "instance") if target.get(name)}
+        spec = self._catalogue.signals[signal]
+        family = self._catalogue.metrics.families.get(spec.family or "")
+        labels = server if family is not None and family.scope == "server" else target.as_dict()
+        return PromQL(self._catalogue, self._readings.names, matchers(labels)).signal(signal)
+
+    def _fill(self, template: str, verdict: Verdict, row: int) -> str:
+        """Put values with units into the braces of a summary."""
+        parts = []
+        for literal, name, _, _ in Formatter().parse(template):
+            parts.append(literal)
+            if name:
+                parts.append(self._quantity(name, verdict, row))
+        return "".join(parts)
+
+    def _quantity(self, name: str, verdict: Verdict, row: int) -> str:
+        rule, catalogue = verdict.rule, self._catalogue
+        fact = self._readings.facts[row].get(name)
+        if fact is not None and isinstance(fact.value, str):
+            return fact.value
+        unit = (
+            catalogue.signals[name].unit
+            if name in catalogue.signals
+            else rule.thresholds[name].unit
+            if name in rule.thresholds
+            else catalogue.facts[name].unit
+        )
+        return quantity(_scalar(expressions.parse(name), verdict, row), unit)
+
+    # --- the report of a target ------------------------------------------------------------------
+
+    def report(self, row: int, findings: tuple[Finding, ...]) -> TargetReport:
+        """Everything that is said of one target."""
+        readings = self._readings
+        signals = {
+            name: _signal_value(one.values[row, -1], one.states[row, -1], one.window[row, -1], self._catalogue.signals[name].unit)
+            for name, one in readings.signals.items()
+        }
+        unknown, not_applicable = [], []
+        for verdict in self._verdicts:
+            truth = verdict.when[row, -1]
+            if truth == Truth.NOT_APPLICABLE:
+                not_applicable.append(verdict.rule.id)
+            elif truth == Truth.UNKNOWN:
+                names = missing_names(self._nodes[verdict.rule.id], verdict.environment, row)
+                states = tuple((name, signals[name].state if name in signals else State.ABSENT) for name in names)
+                unknown.append(Unjudged(verdict.rule.id, states))
+        return TargetReport(
+            target=readings.targets[row],
+            status=_status(findings, signals),
+            version=readings.versions[row],
+            signals=signals,
+            facts=readings.facts[row],
+            findings=findings,
+            unknown=tuple(unknown),
+            not_applicable=tuple(not_applicable),
+            bottleneck=_bottleneck(signals, {k: f.value for k, f in readings.facts[row].items()}),
+        )
+
+
+def _proofs(node: Node, verdict: Verdict, row: int) -> list[Compare]:
+    """Return the comparisons that make a condition true: all of an ``and``, the true branches of an ``or``."""
+
+    def true(part: Node) -> bool:
+        table = np.atleast_2d(expressions.holds(part, verdict.environment))
+        return bool(table[row % len(table), -1] == Truth.TRUE)
+
+    match node:
+        case expressions.Logic(op="or", parts=parts):
+            return [proof for part in parts if true(part) for proof in _proofs(part, verdict, row)]
+        case expressions.Logic(parts=parts):
+            return [proof for part in parts for proof in _proofs(part, verdict, row)]
+        case _:
+            return list(expressions.comparisons(node))
+
+
+def _scalar(node: Node, verdict: Verdict, row: int) -> float:
+    table = np.atleast_2d(expressions.number(node, verdict.environment))
+    return float(table[row % len(table), -1])
+
+
+def _confidence(verdict: Verdict, state: Held, row: int) -> Confidence:
+    """High when everything that supports holds; low when something contradicts or the history is too short."""
+    if not state.full_history or any(truth[row, -1] == Truth.TRUE for truth in verdict.contradicts):
+        return "low"
+    supported = [truth[row, -1] == Truth.TRUE for truth in verdict.supports]
+    return "high" if supported and all(supported) else "medium"
+
+
+def _signal_value(value: float, state: int, window: float, unit: str) -> SignalValue:
+    finite = bool(np.isfinite(value)) and state < State.ABSENT
+    return SignalValue(float(value) if finite else None, unit, State(int(state)), float(window))
+
+
+def _status(findings: Sequence[Finding], signals: Mapping[str, SignalValue]) -> Status:
+    loud = [one.severity for one in findings if one.state == "firing" or not one.full_history]
+    for severity in ("critical", "warning"):
+        if severity in loud:
+            return severity
+    if any(signals[name].state in {State.ABSENT, State.STALE} for name in CORE_SIGNALS if name in signals):
+        return "unknown"
+    quiet = [signals[name].value for name in ("running_max", "waiting_max", "requests_per_second") if name in signals]
+    asleep = signals["awake"].value == 0 if "awake" in signals else False
+    return "idle" if asleep or (quiet and all(value == 0 for value in quiet)) else "ok"
+
+
+def _bottleneck(signals: Mapping[str, SignalValue], facts: Mapping[str, object]) -> dict[str, float | None]:
+    """Share in use of each resource; None where it cannot be known.
+
+    slots: running / max_num_seqs. kv: usage. token_budget: mean tokens of a step / budget. prefill and decode: share
+    of the running requests in that phase (Little: rate x mean time). frontend: share of TTFT outside the engine.
+    """
+
+    def value(name: str) -> float | None:
+        return signals[name].value if name in signals else None
+
+    def share(above: float | None, below: object) -> float | None:
+        usable = isinstance(below, int | float) and not isinstance(below, bool) and below > 0
+        return min(above / below, 1.0) if above is not None and usable else None  # type: ignore[operator]
+
+    def times(a: float | None, b: float | None) -> float | None:
+        return a * b if a is not None and b is not None else None
+
+    rate, running = value("requests_per_second"), value("running")
+    return {
+        "slots": share(running, facts.get("max_num_seqs")),
+        "kv": value("kv_cache_usage"),
+        "token_budget": share(value("iteration_tokens_mean"), facts.get("max_num_batched_tokens")),
+        "prefill": share(times(rate, value("prefill_time_mean")), running),
+        "decode": share(times(rate, value("decode_time_mean")), running),
+        "frontend": share(value("frontend_share"), 1.0),
+    }
+

@@ -1,0 +1,138 @@
+"""Evaluates rules over readings: pure, and vectorised over targets and time.
+
+``evaluate`` gives the truth of every condition as ``[targets, steps]``; ``held`` turns one row into pending or firing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from palanca import expressions
+from palanca.model import State, Truth
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from palanca.expressions import Node
+    from palanca.model import Readings, Rule
+
+    Numbers = NDArray[np.float64]
+    Truths = NDArray[np.uint8]
+
+
+class ReadingsEnvironment:
+    """Lets the expressions of one rule read signals, facts and its thresholds."""
+
+    def __init__(self, readings: Readings, thresholds: Mapping[str, float]) -> None:
+        self._readings, self._thresholds = readings, thresholds
+        self._facts: dict[str, Numbers] = {}
+
+    def number(self, name: str) -> Numbers:
+        """A scalar for a threshold, ``[targets, 1]`` for a fact, ``[targets, steps]`` for a signal."""
+        if name in self._thresholds:
+            return np.asarray(self._thresholds[name])
+        if name in self._readings.signals:
+            return self._readings.signals[name].values
+        if name not in self._facts:
+            self._facts[name] = np.array([[_number(facts, name)] for facts in self._readings.facts]).reshape(-1, 1)
+        return self._facts[name]
+
+    def flag(self, name: str) -> Truths:
+        """Truth of a flag fact ``[targets, 1]``."""
+        known = [facts.get(name) for facts in self._readings.facts]
+        truth = [Truth.UNKNOWN if fact is None else Truth(bool(fact.value)) for fact in known]
+        return np.array(truth, dtype=np.uint8).reshape(-1, 1)
+
+    def not_applicable(self, name: str) -> NDArray[np.bool_]:
+        """Where the signal does not exist by design."""
+        if name in self._readings.signals:
+            return np.equal(self._readings.signals[name].states, State.NOT_APPLICABLE)
+        return np.zeros((1, 1), dtype=bool)
+
+
+def _number(facts: Mapping[str, object], name: str) -> float:
+    fact = facts.get(name)
+    value = getattr(fact, "value", None)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else float("nan")
+
+
+def thresholds_of(rule: Rule, overrides: Mapping[str, float] | None = None) -> dict[str, float]:
+    """Thresholds of a rule by name, with overrides applied."""
+    return {name: threshold.value for name, threshold in rule.thresholds.items()} | dict(overrides or {})
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Truth of one rule: ``when [targets, steps]``; supports and contradictions likewise, in the rule's order."""
+
+    rule: Rule
+    when: Truths
+    supports: tuple[Truths, ...]
+    contradicts: tuple[Truths, ...]
+    environment: ReadingsEnvironment
+
+
+def evaluate(rules: Sequence[Rule], readings: Readings) -> tuple[Verdict, ...]:
+    """Evaluate every rule at every target and step."""
+    shape = (len(readings.targets), len(readings.times))
+    verdicts = []
+    for rule in rules:
+        environment = ReadingsEnvironment(readings, thresholds_of(rule))
+
+        def truth(text: str, environment: ReadingsEnvironment = environment) -> Truths:
+            return np.broadcast_to(expressions.holds(expressions.parse(text), environment), shape)
+
+        verdicts.append(
+            Verdict(
+                rule,
+                truth(rule.when),
+                tuple(truth(text) for text in rule.supports),
+                tuple(truth(text) for text in rule.contradicts),
+                environment,
+            )
+        )
+    return tuple(verdicts)
+
+
+@dataclass(frozen=True)
+class Held:
+    """How long a condition has held at the last step."""
+
+    state: Literal["pending", "firing"]
+    since: float
+    since_at_least: bool
+    full_history: bool
+
+
+def held(truth: Truths, times: Numbers, for_s: float, covered: float) -> Held | None:
+    """Judge one row ``[steps]``; None when the condition does not hold at the last step.
+
+    Firing needs it true at all ``for / interval + 1`` consecutive steps of the grid; false and unknown reset it, as in
+    Prometheus. ``full_history`` is False where the source covers less than ``for``.
+    """
+    if truth[-1] != Truth.TRUE:
+        return None
+    broken = np.flatnonzero(truth != Truth.TRUE)
+    first = int(broken[-1]) + 1 if broken.size else 0
+    since = float(times[first])
+    at_least = first == 0
+    enough = bool(times[-1] - since >= for_s - 1e-6)
+    return Held("firing" if enough else "pending", since, at_least, covered >= for_s)
+
+
+def missing_names(node: Node, environment: ReadingsEnvironment, row: int) -> list[str]:
+    """Names of a condition that have no number at the last step of a target."""
+    lacking = []
+    for name in expressions.names(node):
+        value = np.atleast_2d(environment.number(name))
+        own = value[row % len(value), -1] if value.size else np.nan
+        flag = environment.flag(name)
+        is_flag = bool(flag.size) and flag[row, 0] != Truth.UNKNOWN
+        if np.isnan(own) and not is_flag:
+            lacking.append(name)
+    return lacking

@@ -1,0 +1,379 @@
+"""The one expression grammar, for ``expr``, ``when``, ``supports``, ``contradicts`` and value formulas.
+
+Python syntax by ``ast.parse``, with a whitelist::
+
+    number     1.5                          not inside a condition: thresholds are named
+    name       ttft_p99, slo.ttft_p99       a signal, a fact or a threshold
+    arithmetic + - * /  min max floor ceil round_down(value, multiple)
+    comparison <  <=  >  >=                 one at a time
+    logic      and  or  not, a flag fact by its name
+
+Numbers are arrays ``[targets, steps]``, ``[targets, 1]`` or scalars; NaN is "no number". Truth is three-valued after
+Kleene, with *not applicable* as the fourth: it decides nothing (``or`` ignores it, everything else keeps it).
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from palanca.model import Truth
+from palanca.units import ANY, RATIO, Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.float64]
+    Truths = NDArray[np.uint8]
+
+
+class ExpressionError(ValueError):
+    """What is wrong in an expression, and at which column (from 0) of it."""
+
+    def __init__(self, message: str, column: int = 0, hint: str = "") -> None:
+        super().__init__(message)
+        self.message, self.column, self.hint = message, column, hint
+
+
+# --- the tree ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Number:
+    """A literal."""
+
+    value: float
+    column: int
+
+
+@dataclass(frozen=True)
+class Name:
+    """A signal, fact, SLO or threshold."""
+
+    name: str
+    column: int
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """``left op right`` with op one of ``+ - * /``."""
+
+    op: str
+    left: Node
+    right: Node
+    column: int
+
+
+@dataclass(frozen=True)
+class Call:
+    """``min max floor ceil round_down``."""
+
+    function: str
+    arguments: tuple[Node, ...]
+    column: int
+
+
+@dataclass(frozen=True)
+class Compare:
+    """``left op right`` with op one of ``< <= > >=``."""
+
+    op: str
+    left: Node
+    right: Node
+    column: int
+
+
+@dataclass(frozen=True)
+class Logic:
+    """``and`` / ``or`` over two or more conditions."""
+
+    op: str
+    parts: tuple[Node, ...]
+    column: int
+
+
+@dataclass(frozen=True)
+class Not:
+    """Negation."""
+
+    part: Node
+    column: int
+
+
+Node = Number | Name | Arithmetic | Call | Compare | Logic | Not
+FLAG = "flag"  # the kind of a boolean fact, beside the units of numbers
+
+_ARITHMETIC: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
+_COMPARE: dict[type[ast.cmpop], str] = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
+_ARITY = {"min": (2, 9), "max": (2, 9), "floor": (1, 1), "ceil": (1, 1), "round_down": (2, 2)}
+_FLIPPED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+
+
+def parse(text: str) -> Node:
+    """Parse one expression. Raises ``ExpressionError`` with the column."""
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except SyntaxError as error:
+        message = f"cannot be read: {error.msg}"
+        raise ExpressionError(message, max((error.offset or 1) - 1, 0)) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        message = f"cannot be read: {error}"
+        raise ExpressionError(message) from None
+    return _node(tree.body)
+
+
+def _node(node: ast.expr) -> Node:
+    column = node.col_offset
+    match node:
+        case ast.Constant(value=value) if isinstance(value, int | float) and not isinstance(value, bool):
+            return Number(float(value), column)
+        case ast.Name(id=name):
+            return Name(name, column)
+        case ast.Attribute(value=ast.Name(id=owner), attr=attribute):
+            return Name(f"{owner}.{attribute}", column)
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=value)) if isinstance(value, int | float):
+            return Number(-float(value), column)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return Not(_node(operand), column)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
+            return Arithmetic(_ARITHMETIC[type(op)], _node(left), _node(right), column)
+        case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARE:
+            return Compare(_COMPARE[type(op)], _node(left), _node(right), column)
+        case ast.Compare():
+            message, hint = "only one of < <= > >= at a time", "join comparisons with and"
+            raise ExpressionError(message, column, hint)
+        case ast.BoolOp(op=op, values=values):
+            return Logic("and" if isinstance(op, ast.And) else "or", tuple(_node(v) for v in values), column)
+        case ast.Call(func=ast.Name(id=function), args=arguments, keywords=[]) if function in _ARITY:
+            low, high = _ARITY[function]
+            if not low <= len(arguments) <= high:
+                message = f"{function} takes {low if low == high else f'{low} or more'} arguments, not {len(arguments)}"
+                raise ExpressionError(message, column)
+            return Call(function, tuple(_node(argument) for argument in arguments), column)
+        case _:
+            message = f"{type(node).__name__} is not part of the grammar"
+            hint = "numbers, names, + - * /, < <= > >=, and, or, not, min, max, floor, ceil, round_down"
+            raise ExpressionError(message, column, hint)
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """Direct parts of a node."""
+    match node:
+        case Arithmetic() | Compare():
+            return (node.left, node.right)
+        case Call():
+            return node.arguments
+        case Logic():
+            return node.parts
+        case Not():
+            return (node.part,)
+        case _:
+            return ()
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """Yield the node and everything below it, from left to right."""
+    yield node
+    for child in children(node):
+        yield from walk(child)
+
+
+def names(node: Node) -> tuple[str, ...]:
+    """Distinct names in order of appearance."""
+    return tuple(dict.fromkeys(one.name for one in walk(node) if isinstance(one, Name)))
+
+
+def comparisons(node: Node, *, negated: bool = False) -> Iterator[Compare]:
+    """Yield the comparisons, flipped under an odd number of ``not``."""
+    match node:
+        case Compare():
+            yield Compare(_FLIPPED[node.op], node.left, node.right, node.column) if negated else node
+        case Not(part=part):
+            yield from comparisons(part, negated=not negated)
+        case Logic(parts=parts):
+            for part in parts:
+                yield from comparisons(part, negated=negated)
+        case _:
+            return
+
+
+def text(node: Node) -> str:
+    """Write a node back as an expression."""
+    match node:
+        case Number(value=value):
+            return f"{value:g}"
+        case Name(name=name):
+            return name
+        case Arithmetic(op=op, left=left, right=right):
+            return f"({text(left)} {op} {text(right)})"
+        case Compare(op=op, left=left, right=right):
+            return f"{text(left)} {op} {text(right)}"
+        case Call(function=function, arguments=arguments):
+            return f"{function}({', '.join(text(argument) for argument in arguments)})"
+        case Logic(op=op, parts=parts):
+            return "(" + f" {op} ".join(text(part) for part in parts) + ")"
+        case Not(part=part):
+            return f"not {text(part)}"
+
+
+# --- checks --------------------------------------------------------------------------------------
+
+
+def unit_of(node: Node, units: Mapping[str, Unit | str], *, numbers: bool = True) -> Unit:
+    """Return the unit of a numeric expression. Raises ``ExpressionError``.
+
+    ``units`` maps every known name to its unit, or to ``FLAG``. ``numbers=False`` forbids literals.
+    """
+    match node:
+        case Number():
+            if not numbers:
+                message = f"bare number {node.value:g} in a condition"
+                raise ExpressionError(message, node.column, "name it under thresholds, with unit and source")
+            return RATIO if node.value else ANY
+        case Name(name=name):
+            found = units.get(name)
+            if isinstance(found, Unit):
+                return found
+            message = f"unknown name {name!r}" if found is None else f"{name!r} is a flag, not a number"
+            raise ExpressionError(message, node.column, nearest(name, units) if found is None else "")
+        case Arithmetic():
+            left, right = (unit_of(part, units, numbers=numbers) for part in (node.left, node.right))
+            if node.op in "*/":
+                return left.times(right, 1 if node.op == "*" else -1)
+            return _same(node, left, right)
+        case Call():
+            found_units = [unit_of(argument, units, numbers=numbers) for argument in node.arguments]
+            if node.function == "round_down":
+                return found_units[0]
+            for other in found_units[1:]:
+                _same(node, found_units[0], other)
+            return found_units[0]
+        case _:
+            message = "a number is needed here, not a condition"
+            raise ExpressionError(message, node.column)
+
+
+def check_condition(node: Node, units: Mapping[str, Unit | str]) -> None:
+    """Check names, units, and that there is no bare number. Raises ``ExpressionError``."""
+    match node:
+        case Compare():
+            left, right = (unit_of(part, units, numbers=False) for part in (node.left, node.right))
+            _same(node, left, right)
+        case Logic():
+            for part in node.parts:
+                check_condition(part, units)
+        case Not():
+            check_condition(node.part, units)
+        case Name(name=name) if units.get(name) == FLAG:
+            return
+        case Name(name=name) if name not in units:
+            message = f"unknown name {name!r}"
+            raise ExpressionError(message, node.column, nearest(name, units))
+        case _:
+            message = "a condition is needed here, not a number"
+            raise ExpressionError(message, node.column, "compare it with a threshold")
+
+
+def _same(node: Arithmetic | Compare | Call, left: Unit, right: Unit) -> Unit:
+    if ANY in {left, right}:
+        return right if left == ANY else left
+    if left != right:
+        what = node.function if isinstance(node, Call) else node.op
+        message = f"units differ: {left} {what} {right}"
+        raise ExpressionError(message, node.column, "both sides need the same unit")
+    return left
+
+
+def nearest(name: str, known: Mapping[str, object]) -> str:
+    """Return a hint that names the closest known names, or an empty text."""
+    import difflib  # noqa: PLC0415  only when something is wrong
+
+    close = difflib.get_close_matches(name, known, n=2, cutoff=0.6)
+    return f"did you mean {' or '.join(close)}?" if close else ""
+
+
+# --- evaluation ----------------------------------------------------------------------------------
+
+
+class Environment(Protocol):
+    """What an expression is evaluated against."""
+
+    def number(self, name: str) -> Numbers:
+        """Values, broadcastable to ``[targets, steps]``; NaN where there is none."""
+
+    def flag(self, name: str) -> Truths:
+        """Truth of a flag fact, ``[targets, 1]``; names that are no flags give an empty array."""
+
+    def not_applicable(self, name: str) -> NDArray[np.bool_]:
+        """Where the name does not exist by design, broadcastable to ``[targets, steps]``."""
+
+
+_FUNCTIONS: dict[str, Callable[..., Numbers]] = {
+    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide,
+    "min": np.minimum, "max": np.maximum, "floor": np.floor, "ceil": np.ceil,
+    "round_down": lambda value, multiple: np.floor(value / multiple) * multiple,
+}  # fmt: skip
+_COMPARISONS: dict[str, Callable[..., NDArray[np.bool_]]] = {
+    "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
+}  # fmt: skip
+
+
+def number(node: Node, environment: Environment) -> Numbers:
+    """Evaluate a numeric expression; division by zero gives NaN or infinity, as in Prometheus."""
+    match node:
+        case Number():
+            return np.asarray(node.value)
+        case Name():
+            return environment.number(node.name)
+        case Arithmetic(op=op, left=left, right=right):
+            with np.errstate(all="ignore"):
+                return _FUNCTIONS[op](number(left, environment), number(right, environment))
+        case Call(function=function, arguments=arguments):
+            values = [number(argument, environment) for argument in arguments]
+            with np.errstate(all="ignore"):
+                result = _FUNCTIONS[function](*values[:2]) if len(values) > 1 else _FUNCTIONS[function](values[0])
+                for extra in values[2:]:
+                    result = _FUNCTIONS[function](result, extra)
+            return result
+        case _:
+            message = f"{type(node).__name__} is not a number"
+            raise TypeError(message)
+
+
+def holds(node: Node, environment: Environment) -> Truths:
+    """Evaluate a condition to ``Truth`` codes, broadcastable to ``[targets, steps]``."""
+    match node:
+        case Compare(op=op, left=left, right=right):
+            a, b = number(left, environment), number(right, environment)
+            truth = _COMPARISONS[op](a, b).astype(np.uint8)
+            truth = np.where(np.isnan(a) | np.isnan(b), np.uint8(Truth.UNKNOWN), truth)
+            for name in names(node):
+                truth = np.where(environment.not_applicable(name), np.uint8(Truth.NOT_APPLICABLE), truth)
+            return truth
+        case Name(name=name):
+            return environment.flag(name)
+        case Not(part=part):
+            truth = holds(part, environment)
+            return np.where(truth <= Truth.TRUE, np.uint8(1) - truth, truth).astype(np.uint8)
+        case Logic(op=op, parts=parts):
+            result = holds(parts[0], environment)
+            for part in parts[1:]:
+                result = (_and if op == "and" else _or)(result, holds(part, environment))
+            return result
+        case _:
+            message = f"{type(node).__name__} is not a condition"
+            raise TypeError(message)
+
+
+def _and(a: Truths, b: Truths) -> Truths:
+    return np.where((a == Truth.FALSE) | (b == Truth.FALSE), np.uint8(Truth.FALSE), np.maximum(a, b)).astype(np.uint8)
+
+
+def _or(a: Truths, b: Truths) -> Truths:
+    either = np.where(a == Truth.NOT_APPLICABLE, b, np.where(b == Truth.NOT_APPLICABLE, a, np.maximum(a, b)))
+    return np.where((a == Truth.TRUE) | (b == Truth.TRUE), np.uint8(Truth.TRUE), either).astype(np.uint8)

@@ -1,0 +1,269 @@
+"""Facts of a target: reported by ``cache_config_info``, given by the operator, inferred from load, or a default."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from palanca import expressions
+from palanca.errors import UsageError
+from palanca.model import Fact, State, Truth
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from palanca.model import Catalogue, FactSpec, Readings, Target
+    from palanca.signals.leaves import Discovery
+
+Facts = dict[str, Fact]
+
+NARROW_KV = ("fp8", "int8", "int4", "nvfp4", "turboquant")
+"""Beginnings of --kv-cache-dtype values below 16 bits (catalogue: flags.csv, --kv-cache-dtype)."""
+PLATEAU = 0.95
+KV_FREE = 0.9
+ENOUGH_SAMPLES = 4
+AT_PLATEAU = 0.9
+POWER_OF_TWO_TOLERANCE = 0.03
+SMALLEST_BUDGET = 64
+
+_ALIASES = {"--device-memory-utilization": "--gpu-memory-utilization", "--max-num-active-seqs": "--max-num-seqs"}
+_SHORT = {"-tp": "--tensor-parallel-size", "-dp": "--data-parallel-size", "-pp": "--pipeline-parallel-size"}
+_NUMBER = re.compile(r"^-?\d+(?:\.\d+)?(?:e[+-]?\d+)?$", re.IGNORECASE)
+_SUFFIX = {"k": 1000, "m": 1000**2, "g": 1000**3, "K": 1024, "M": 1024**2, "G": 1024**3}
+
+
+def parse_serve_args(text: str) -> dict[str, str]:
+    """Read the flags of a ``vllm serve`` command line: ``{"--max-num-seqs": "64", "--enforce-eager": "true"}``.
+
+    A negated flag (``--no-enable-chunked-prefill``) becomes ``"false"`` under its plain name. Raises ``UsageError``.
+    """
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        message = f"--serve-args cannot be read as a command line: {error}"
+        raise UsageError(message) from None
+    flags: dict[str, str] = {}
+    index = 0
+    while index < len(words):
+        word = words[index]
+        index += 1
+        if not word.startswith("-") or _NUMBER.match(word):
+            continue
+        name, equals, value = word.partition("=")
+        name = _SHORT.get(name, name).replace("_", "-")
+        if not equals and index < len(words) and (not words[index].startswith("-") or _NUMBER.match(words[index])):
+            value, index = words[index], index + 1
+        elif not equals:
+            value = "true"
+        if name.startswith("--no-"):
+            name, value = "--" + name[5:], "false"
+        flags[_ALIASES.get(name, name)] = value
+    return flags
+
+
+def given(catalogue: Catalogue, flags: Mapping[str, str], source: str = "--serve-args") -> Facts:
+    """Facts from flags. Raises ``UsageError`` for a value that cannot be meant."""
+    facts: Facts = {}
+    for name, spec in catalogue.facts.items():
+        if spec.flag is None or spec.flag not in flags:
+            continue
+        text = flags[spec.flag]
+        if name == "speculation":
+            facts[name] = Fact(text not in {"false", "null", "None", ""}, "given", f"{source} {spec.flag}")
+            facts |= _speculative(text, source)
+            continue
+        value = parse_value(spec, text)
+        if value is None:
+            message = f"{source}: {spec.flag} {text!r} is not a {spec.type}"
+            raise UsageError(message)
+        facts[name] = Fact(value, "given", f"{source} {spec.flag}")
+    if flags:
+        facts.setdefault("speculation", Fact(value=False, provenance="given", source=f"{source} has no {_SPEC_FLAG}"))
+    return facts
+
+
+_SPEC_FLAG = "--speculative-config"
+
+
+def _speculative(text: str, source: str) -> Facts:
+    try:
+        config = json.loads(text)
+    except ValueError:
+        return {}
+    count = config.get("num_speculative_tokens") if isinstance(config, dict) else None
+    if not isinstance(count, int) or isinstance(count, bool):
+        return {}
+    return {"num_speculative_tokens": Fact(float(count), "given", f"{source} {_SPEC_FLAG}")}
+
+
+def parse_value(spec: FactSpec, text: str) -> float | bool | str | None:
+    """Read one value as the type of the fact; None when it is not one (``None``, ``auto``, garbage)."""
+    plain = text.strip()
+    if spec.type == "text":
+        return plain or None
+    if spec.type == "flag":
+        return {"true": True, "1": True, "false": False, "0": False}.get(plain.lower())
+    factor = 1.0
+    if plain and plain[-1] in _SUFFIX and _NUMBER.match(plain[:-1]):
+        factor, plain = float(_SUFFIX[plain[-1]]), plain[:-1]
+    return float(plain) * factor if _NUMBER.match(plain) else None
+
+
+def reported(catalogue: Catalogue, labels: Mapping[str, str], engines: int) -> Facts:
+    """Facts from the labels of ``cache_config_info``; ``engines`` share the server (num_gpu_blocks is their sum)."""
+    facts: Facts = {}
+    for name, spec in catalogue.facts.items():
+        value = parse_value(spec, labels[spec.label]) if spec.label in labels else None
+        if value is None:
+            continue
+        if name == "num_gpu_blocks" and isinstance(value, float):
+            value = value / max(engines, 1)
+        facts[name] = Fact(value, "reported", f"cache_config_info {spec.label}")
+    return facts
+
+
+def add_facts(
+    readings: Readings,
+    catalogue: Catalogue,
+    found: Discovery,
+    *,
+    flags: Mapping[str, str] | None = None,
+    objectives: Mapping[str, float] | None = None,
+) -> Readings:
+    """Return the readings with the facts of every target; what is given wins over what is reported or inferred."""
+    made = []
+    for row, target in enumerate(readings.targets):
+        facts = defaults(catalogue)
+        facts |= infer(readings, row)
+        facts |= reported(catalogue, found.info.get(target, {}), _engines(found, target))
+        facts |= given(catalogue, flags or {})
+        for name, value in (objectives or {}).items():
+            facts[name] = Fact(value, "given", "--slo")
+        made.append(complete(catalogue, facts))
+    return replace(readings, facts=tuple(made))
+
+
+def _engines(found: Discovery, target: Target) -> int:
+    """Count the engines that share the target's server: equal labels but for ``engine``."""
+
+    def place(one: Target) -> dict[str, str]:
+        return {name: value for name, value in one.labels if name != "engine"}
+
+    mine = place(target)
+    return sum(place(one) == mine for one in found.targets if one.get("engine"))
+
+
+def defaults(catalogue: Catalogue) -> Facts:
+    """Facts that hold when nothing else is known."""
+    return {
+        name: Fact(spec.default, "default", spec.note or "default")
+        for name, spec in catalogue.facts.items()
+        if spec.default is not None
+    }
+
+
+def complete(catalogue: Catalogue, facts: Facts) -> Facts:
+    """Derive what follows from other facts."""
+    made = dict(facts)
+    dtype = made.get("kv_cache_dtype")
+    if dtype is not None:
+        made["fp8_kv"] = Fact(str(dtype.value).startswith(NARROW_KV), dtype.provenance, dtype.source)
+    by_hand = made.get("num_gpu_blocks_override")
+    known = by_hand is not None or "num_gpu_blocks" in made
+    if known:
+        source = by_hand.source if by_hand else "cache_config_info shows no num_gpu_blocks_override"
+        made["kv_blocks_set_by_hand"] = Fact(by_hand is not None, "reported", source)
+    for name, spec in catalogue.facts.items():
+        if spec.derive is None or name in made:
+            continue
+        node = expressions.parse(spec.derive)
+        parts = [made.get(part) for part in expressions.names(node)]
+        if all(part is not None for part in parts):
+            value = float(expressions.number(node, _Scalars(made)))
+            made[name] = Fact(value, parts[0].provenance, spec.derive)  # type: ignore[union-attr]
+    return made
+
+
+class _Scalars:
+    """Lets a formula over facts read them."""
+
+    def __init__(self, facts: Mapping[str, Fact]) -> None:
+        self._facts = facts
+
+    def number(self, name: str) -> NDArray[np.float64]:
+        fact = self._facts.get(name)
+        usable = fact is not None and isinstance(fact.value, int | float) and not isinstance(fact.value, bool)
+        return np.asarray(float(fact.value) if fact is not None and usable else np.nan)
+
+    def flag(self, name: str) -> NDArray[np.uint8]:
+        fact = self._facts.get(name)
+        return np.asarray(np.uint8(Truth.UNKNOWN if fact is None else bool(fact.value)))
+
+    def not_applicable(self, name: str) -> NDArray[np.bool_]:
+        del name
+        return np.asarray(False)
+
+
+# --- inference (DESIGN section 5) ----------------------------------------------------------------
+
+
+def infer(readings: Readings, row: int) -> Facts:
+    """Infer slots, token budget and speculation of one target from what it did over the grid."""
+    facts: Facts = {}
+    slots = infer_slots(readings, row)
+    if slots is not None:
+        facts["max_num_seqs"] = Fact(slots, "inferred", "running stays at this value while requests wait")
+    budget = infer_token_budget(readings, row)
+    if budget is not None:
+        facts["max_num_batched_tokens"] = Fact(budget, "inferred", "mean tokens per step while requests wait")
+    speculation = readings.signals.get("drafts_per_second")
+    if speculation is not None:
+        state = State(int(speculation.states[row, -1]))
+        if state is not State.STALE:
+            on = state < State.ABSENT or state is State.IDLE
+            facts["speculation"] = Fact(on, "inferred", f"speculation series are {'there' if on else 'not there'}")
+    if "speculation" in facts and facts["speculation"].value:
+        length = _last(readings, "draft_length", row)
+        if np.isfinite(length) and abs(length - round(length)) < POWER_OF_TWO_TOLERANCE and round(length) > 0:
+            facts["num_speculative_tokens"] = Fact(float(round(length)), "inferred", "tokens per draft")
+    return facts
+
+
+def _last(readings: Readings, name: str, row: int) -> float:
+    return float(readings.signals[name].values[row, -1]) if name in readings.signals else float("nan")
+
+
+def infer_slots(readings: Readings, row: int) -> float | None:
+    """Most running, if at least 90 % of the samples with waiting > 0 are within 5 % of it and KV stays below 0.9."""
+    if not {"running_now", "waiting_now", "running_max"} <= set(readings.signals):
+        return None
+    window = readings.signals["running_max"].window[row, -1]
+    steps = readings.times >= readings.times[-1] - window
+    running, waiting = (readings.signals[name].values[row, steps] for name in ("running_now", "waiting_now"))
+    most = _last(readings, "running_max", row)
+    with np.errstate(invalid="ignore"):
+        queued = running[(waiting > 0) & np.isfinite(running)]
+    if len(queued) < ENOUGH_SAMPLES or not most >= 1 or not _last(readings, "kv_cache_usage_max", row) < KV_FREE:
+        return None
+    return most if np.mean(queued >= PLATEAU * most) >= AT_PLATEAU else None
+
+
+def infer_token_budget(readings: Readings, row: int) -> float | None:
+    """Mean tokens per step, if within 3 % of a power of two while requests wait."""
+    mean = _last(readings, "iteration_tokens_mean", row)
+    if not _last(readings, "waiting_min", row) > 0 or not mean >= SMALLEST_BUDGET:
+        return None
+    power = float(2 ** round(np.log2(mean)))
+    return power if abs(mean / power - 1) <= POWER_OF_TWO_TOLERANCE else None
+
+
+def known_flags(catalogue: Catalogue) -> Sequence[str]:
+    """Flags that become facts, for messages."""
+    return sorted({spec.flag for spec in catalogue.facts.values() if spec.flag})

@@ -1,0 +1,247 @@
+"""YAML files to the frozen model, with every fault as ``file:line:column``.
+
+Faults are collected over all files; unknown keys, duplicate keys and keys out of order are faults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from palanca.errors import Fault, RuleFileError
+from palanca.expressions import nearest
+from palanca.model import FactSpec, Identifier, Lever, Metrics, Rule, Signal, Spec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Keys = tuple[str | int, ...]
+M = TypeVar("M", bound=BaseModel)
+_LARGEST = 2_000_000  # bytes; a rule file is a page, the catalogue a few
+
+
+class Signals(Spec):
+    """``rules/signals.yaml``."""
+
+    signals: Mapping[Identifier, Signal]
+
+
+class Facts(Spec):
+    """``rules/facts.yaml``."""
+
+    facts: Mapping[str, FactSpec]
+
+
+class Levers(Spec):
+    """``rules/levers.yaml``."""
+
+    levers: Mapping[Identifier, Lever]
+
+
+@dataclass(frozen=True)
+class Document:
+    """One YAML file as plain data, with the place of every key and value."""
+
+    path: Path
+    data: Any
+    marks: Mapping[Keys, tuple[int, int]]
+
+    def fault(self, keys: Keys, message: str, hint: str = "", offset: int = 0) -> Fault:
+        """Make a fault at the nearest known place above ``keys``; ``offset`` counts columns inside a scalar."""
+        where = keys
+        while where not in self.marks and where:
+            where = where[:-1]
+        line, column = self.marks.get(where, (1, 1))
+        return Fault(self.path, line, column + offset, message, hint)
+
+
+def read(path: Path) -> Document:
+    """Read one YAML file. Raises ``RuleFileError``."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise RuleFileError([Fault(path, 0, 0, f"cannot be read: {error.strerror or error}")]) from None
+    if len(raw) > _LARGEST:
+        raise RuleFileError([Fault(path, 0, 0, f"larger than {_LARGEST} bytes; this is no rule file")])
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise RuleFileError([Fault(path, line, 1, "not UTF-8 text", "save the file as UTF-8")]) from None
+    loader = yaml.SafeLoader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            raise RuleFileError([Fault(path, 1, 1, "the file is empty")])
+        reader = _Reader(path, loader)
+        data = reader.plain(node, ())
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        raise RuleFileError([Fault(path, line, column, f"not YAML: {error.problem or error}")]) from None
+    except yaml.YAMLError as error:
+        raise RuleFileError([Fault(path, 1, 1, f"not YAML: {error}")]) from None
+    except RecursionError:
+        raise RuleFileError([Fault(path, 1, 1, "nested too deeply")]) from None
+    finally:
+        loader.dispose()  # type: ignore[no-untyped-call]
+    if reader.faults:
+        raise RuleFileError(reader.faults)
+    return Document(path, data, reader.marks)
+
+
+class _Reader:
+    """Turns YAML nodes into plain data and remembers where everything stood."""
+
+    def __init__(self, path: Path, loader: yaml.SafeLoader) -> None:
+        self.path, self.loader = path, loader
+        self.marks: dict[Keys, tuple[int, int]] = {}
+        self.faults: list[Fault] = []
+        self.seen: set[int] = set()
+
+    def plain(self, node: yaml.Node, keys: Keys) -> Any:  # noqa: ANN401  YAML is anything
+        line, column = node.start_mark.line + 1, node.start_mark.column + 1
+        if isinstance(node, yaml.ScalarNode) and node.style in {"|", ">"}:
+            line, column = line + 1, 1
+        self.marks[keys] = (line, column + (1 if getattr(node, "style", None) in {"'", '"'} else 0))
+        if id(node) in self.seen:
+            self.faults.append(Fault(self.path, line, column, "anchors and aliases are not supported", "write it out"))
+            return None
+        self.seen.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, keys)
+        if isinstance(node, yaml.SequenceNode):
+            return [self.plain(item, (*keys, index)) for index, item in enumerate(node.value)]
+        return self.loader.construct_object(node)  # type: ignore[no-untyped-call]
+
+    def _mapping(self, node: yaml.MappingNode, keys: Keys) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            line, column = key_node.start_mark.line + 1, key_node.start_mark.column + 1
+            if not isinstance(key_node, yaml.ScalarNode):
+                self.faults.append(Fault(self.path, line, column, "a key must be a word"))
+                continue
+            key = str(key_node.value)
+            if key in made:
+                self.faults.append(Fault(self.path, line, column, f"duplicate key {key!r}", "keep one of them"))
+            made[key] = self.plain(value_node, (*keys, key))
+            self.marks[(*keys, key, "key")] = (line, column)
+        return made
+
+
+def build(model: type[M], document: Document) -> M:
+    """Validate one document. Raises ``RuleFileError`` with all its faults."""
+    if not isinstance(document.data, dict):
+        raise RuleFileError([document.fault((), "keys and values are needed here")])
+    try:
+        made = model.model_validate(document.data)
+    except ValidationError as error:
+        raise RuleFileError([_fault(document, model, one) for one in error.errors()]) from None
+    if model is Rule:
+        _check_order(document, model)
+    return made
+
+
+def _check_order(document: Document, model: type[BaseModel]) -> None:
+    order = [field.alias or name for name, field in model.model_fields.items()]
+    given = [key for key in document.data if key in order]
+    for before, after in zip(given, given[1:], strict=False):
+        if order.index(after) < order.index(before):
+            hint = f"the order is {', '.join(key for key in order if key in given)}"
+            raise RuleFileError([document.fault((after, "key"), f"key {after!r} stands behind {before!r}", hint)])
+
+
+def _fault(document: Document, model: type[BaseModel], error: Any) -> Fault:  # noqa: ANN401  pydantic's ErrorDetails
+    keys: Keys = tuple(error["loc"])
+    message, hint = str(error["msg"]).removeprefix("Value error, "), ""
+    if error["type"] == "extra_forbidden":
+        known = _keys_beside(model, keys)
+        return document.fault((*keys, "key"), f"unknown key {keys[-1]!r}", nearest(str(keys[-1]), dict.fromkeys(known)))
+    if error["type"] == "missing":
+        message, keys = f"key {keys[-1]!r} is missing", keys[:-1]
+    elif error["type"] == "literal_error":
+        message = f"{error['input']!r} is not one of {error['ctx']['expected']}"
+    return document.fault(keys, message, hint)
+
+
+def _keys_beside(model: type[BaseModel], keys: Keys) -> list[str]:
+    """Return the keys that are allowed where ``keys`` ends, as far as the path can be followed."""
+    known = [field.alias or name for name, field in model.model_fields.items()]
+    for child in _models(model):
+        if len(keys) > 1:
+            known += [field.alias or name for name, field in child.model_fields.items()]
+    return known
+
+
+def _models(model: type[BaseModel]) -> list[type[BaseModel]]:
+    found: list[type[BaseModel]] = []
+    todo: list[Any] = [field.annotation for field in model.model_fields.values()]
+    while todo:
+        one = todo.pop()
+        if isinstance(one, type) and issubclass(one, BaseModel) and one not in found:
+            found.append(one)
+            todo += [field.annotation for field in one.model_fields.values()]
+        todo += list(getattr(one, "__args__", ()))
+    return found
+
+
+# --- whole folders -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Every file of one or more rules folders, not yet checked against each other."""
+
+    metrics: tuple[Document, Metrics]
+    signals: tuple[tuple[Document, Signals], ...]
+    facts: tuple[tuple[Document, Facts], ...]
+    levers: tuple[tuple[Document, Levers], ...]
+    rules: tuple[tuple[Document, Rule], ...]
+
+
+def load(folders: Sequence[Path]) -> tuple[Loaded, list[Fault]]:
+    """Load the files of the folders; later folders add to or replace what earlier ones say.
+
+    Returns what could be loaded and all faults. Raises ``RuleFileError`` when nothing can be built on the rest.
+    """
+    faults: list[Fault] = []
+    for folder in folders:
+        if not folder.is_dir():
+            raise RuleFileError([Fault(folder, 0, 0, "is not a folder", "--rules takes a folder of rule files")])
+
+    def each(model: type[M], paths: Iterable[Path]) -> list[tuple[Document, M]]:
+        made = []
+        for path in paths:
+            try:
+                document = read(path)
+                made.append((document, build(model, document)))
+            except RuleFileError as error:
+                faults.extend(error.faults)
+        return made
+
+    def named(name: str) -> list[Path]:
+        return [folder / name for folder in folders if (folder / name).exists()]
+
+    metrics = each(Metrics, named("metrics.yaml"))
+    signals, facts = each(Signals, named("signals.yaml")), each(Facts, named("facts.yaml"))
+    levers, rules = each(Levers, named("levers.yaml")), each(Rule, _rule_files(folders))
+    if not metrics or not signals or not facts or not levers:
+        raise RuleFileError(faults or [Fault(folders[0], 0, 0, "has no metrics, signals, facts and levers files")])
+    last = {rule.id: (document, rule) for document, rule in rules}
+    return Loaded(metrics[-1], tuple(signals), tuple(facts), tuple(levers), tuple(last.values())), faults
+
+
+def _rule_files(folders: Sequence[Path]) -> list[Path]:
+    own = {"metrics.yaml", "signals.yaml", "facts.yaml", "levers.yaml", "hardware.yaml"}
+    found: list[Path] = []
+    for folder in folders:
+        matrix = folder / "matrix"
+        root = matrix if matrix.is_dir() else folder
+        paths = sorted([*root.rglob("*.yaml"), *root.rglob("*.yml")])
+        found += [path for path in paths if not (path.parent == folder and path.name in own)]
+    return found

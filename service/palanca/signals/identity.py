@@ -1,0 +1,60 @@
+"""Which labels make a target, and how server-wide series find theirs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from palanca.model import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from palanca.model import Family, Metrics
+
+PROCESS_LABEL = "pid"
+COPY_LABELS = ("prometheus_replica", "replica")
+"""Labels of redundant Prometheus servers: their copies are one target, and are never summed."""
+SERVER_LABELS = ("job", "instance")
+
+
+def dropped(family: Family) -> frozenset[str]:
+    """Labels that do not belong to the identity of a target in series of this family."""
+    own = set(family.info_labels) - {"engine"} if family.type == "info" else set()
+    return frozenset({"le", "__name__", PROCESS_LABEL, *COPY_LABELS, *family.labels, *own})
+
+
+def identity(labels: Mapping[str, str], family: Family) -> Target:
+    """Return the target that a series of the family belongs to."""
+    gone = dropped(family)
+    return Target.of({name: value for name, value in labels.items() if name not in gone})
+
+
+def same_server(server: Target, target: Target) -> bool:
+    """Whether a server-wide series is about the target: equal job and instance, and no label that differs."""
+    theirs, ours = server.as_dict(), target.as_dict()
+    if any(theirs.get(label) != ours.get(label) for label in SERVER_LABELS):
+        return False
+    return all(ours.get(label, value) == value for label, value in theirs.items())
+
+
+class ServerIndex:
+    """Finds the server-wide series of each target without comparing all pairs."""
+
+    def __init__(self, servers: Iterable[Target]) -> None:
+        self._by_place: dict[tuple[str, ...], list[Target]] = {}
+        for server in servers:
+            self._by_place.setdefault(tuple(server.get(label) for label in SERVER_LABELS), []).append(server)
+
+    def of(self, target: Target) -> Target | None:
+        """The best match for a target: the one with the most labels in common; None without any."""
+        near = self._by_place.get(tuple(target.get(label) for label in SERVER_LABELS), [])
+        fitting = [server for server in near if same_server(server, target)]
+        return max(fitting, key=lambda server: (len(server.labels), server.labels), default=None)
+
+
+def unprefixed(name: str, metrics: Metrics) -> tuple[str, str] | None:
+    """Split ``ray_vllm_num_requests_running`` into live prefix and plain name; None without a known prefix."""
+    for prefix in metrics.prefixes:
+        if name.startswith(prefix):
+            return prefix, name.removeprefix(prefix)
+    return None

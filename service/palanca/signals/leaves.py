@@ -1,0 +1,140 @@
+"""Signals as compositions of leaves: one PromQL function over one family. Both readers evaluate leaves, nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from palanca.model import Signal, Target
+
+Function = Literal["avg", "max", "min", "now", "rate", "quantile", "resets", "changes"]
+Part = Literal["", "sum", "count"]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """``function(family{where}[window])``, aggregated to one value per target.
+
+    ``part`` picks ``_sum`` or ``_count`` of a histogram. ``quantile`` belongs to the function of that name.
+    """
+
+    function: Function
+    family: str
+    window: float
+    part: Part = ""
+    where: tuple[tuple[str, str], ...] = ()
+    quantile: float = 0.0
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Evenly spaced evaluation times: ``steps`` of them, ``interval`` seconds apart, the last one at ``end``."""
+
+    end: float
+    steps: int
+    interval: float
+
+    @property
+    def times(self) -> NDArray[np.float64]:
+        """Unix seconds ``[steps]``, whole milliseconds."""
+        return np.round(self.end * 1000 - np.arange(self.steps - 1, -1, -1) * self.interval * 1000) / 1000
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """What there is: per target, what was seen in the last hour before the end of the grid.
+
+    ``names`` are metric names without live prefix, ``prefixes`` the live prefixes found. ``heartbeat`` are the times
+    of the samples of the core gauge, unix seconds ascending. ``bounds`` are the first and last finite ``le`` of each
+    histogram family. ``info`` are the labels of ``cache_config_info``.
+    """
+
+    targets: tuple[Target, ...]
+    names: Mapping[Target, frozenset[str]]
+    prefixes: frozenset[str]
+    heartbeat: Mapping[Target, NDArray[np.float64]]
+    bounds: Mapping[Target, Mapping[str, tuple[float, float]]]
+    info: Mapping[Target, Mapping[str, str]]
+
+
+class Reader(Protocol):
+    """Evaluates leaves on a grid of times."""
+
+    def discover(self) -> Discovery:
+        """Find the targets. Raises ``SourceError``."""
+
+    def leaf(self, leaf: Leaf) -> Mapping[Target, NDArray[np.float64]]:
+        """Values ``[steps]`` for each target: NaN is a value; a missing one is ``MISSING``. Raises ``SourceError``."""
+
+
+MISSING = np.float64(-1.7976931348623157e308)
+"""Marks "no sample", which is not NaN: NaN is 0/0, an idle server; no sample is an absent or stale series."""
+
+
+def missing(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Where there is no sample."""
+    return np.equal(values, MISSING)
+
+
+@dataclass(frozen=True)
+class Composition:
+    """A signal as leaves and the function that joins their values (each ``[targets, steps]``)."""
+
+    leaves: tuple[Leaf, ...]
+    join: Callable[..., NDArray[np.float64]]
+    per_window: bool = False
+    """The value is a rate over the whole window and is scaled up where a target is younger than the window."""
+
+
+def compose(signal: Signal, *, window: float | None = None, histogram: Callable[[str], bool]) -> Composition | None:
+    """Return the leaves of a signal; None for an expression. ``window`` replaces the signal's own."""
+    span = window if window is not None else signal.window
+    where = tuple(sorted(signal.where.items()))
+    part: Part = "count" if signal.family is not None and histogram(signal.family) else ""
+    kind, family = signal.kind, signal.family or ""
+
+    def one(function: Function, *, scale: float = 1.0, per_window: bool = False, part: Part = "") -> Composition:
+        leaf = Leaf(function, family, span, part, where)
+        return Composition((leaf,), _scaled(scale), per_window)
+
+    match kind:
+        case "avg" | "max" | "min" | "now":
+            return one(kind)  # type: ignore[arg-type]
+        case "resets" | "changes":
+            return one(kind, part=part)  # type: ignore[arg-type]
+        case "since" | "present":
+            return one("now")
+        case "increase":
+            return one("rate", scale=span * signal.times, part=part)
+        case "rate" if signal.per is None:
+            return one("rate", scale=signal.times, per_window=True, part=part)
+        case "rate":
+            per_part: Part = "count" if histogram(signal.per or "") else ""
+            below = Leaf("rate", signal.per or "", span, per_part, tuple(sorted(signal.per_where.items())))
+            return Composition((Leaf("rate", family, span, part, where), below), _ratio(signal.times))
+        case "mean":
+            above, below = (Leaf("rate", family, span, half, where) for half in ("sum", "count"))  # type: ignore[arg-type]
+            return Composition((above, below), _ratio(signal.times))
+        case "quantile":
+            return Composition((Leaf("quantile", family, span, "", where, signal.quantile or 0.0),), lambda value: value)
+        case _:
+            return None
+
+
+def _scaled(scale: float) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
+    return lambda value: np.multiply(value, scale, out=value.copy(), where=~missing(value))
+
+
+def _ratio(times: float) -> Callable[..., NDArray[np.float64]]:
+    def divide(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.float64]:
+        with np.errstate(all="ignore"):
+            return times * above / below
+
+    return divide

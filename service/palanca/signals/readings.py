@@ -1,0 +1,227 @@
+"""From leaves to readings: the same assembly whichever reader gave the values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from palanca import expressions
+from palanca.model import Readings, SignalReadings, State, Target, VllmVersion
+from palanca.signals.identity import ServerIndex
+from palanca.signals.leaves import MISSING, compose, missing
+from palanca.signals.samples import HEARTBEAT, larger
+from palanca.signals.versions import VersionTable, available
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from palanca.model import Catalogue, Family, Signal, SourceInfo
+    from palanca.signals.leaves import Discovery, Grid, Leaf, Reader
+
+    Array = NDArray[np.float64]
+
+STALE_AFTER_S = 300.0
+"""A target without a sample for longer than Prometheus' lookback is stale."""
+
+
+@dataclass(frozen=True)
+class _Context:
+    """What every signal of one diagnosis needs."""
+
+    catalogue: Catalogue
+    reader: Reader
+    grid: Grid
+    found: Discovery
+    versions: tuple[VllmVersion | None, ...]
+    age: Array
+    fresh: NDArray[np.bool_]
+    window: float | None
+
+
+def read(
+    catalogue: Catalogue, reader: Reader, grid: Grid, source: SourceInfo, *, window: float | None = None
+) -> Readings:
+    """Read every signal of every target. ``window`` replaces the windows of the signals. Raises ``SourceError``.
+
+    Facts are added afterwards, by ``palanca.facts``.
+    """
+    found = reader.discover()
+    table = VersionTable(catalogue.metrics)
+    versions = tuple(
+        table.infer(found.names.get(target, frozenset()), found.info.get(target), target.as_dict())
+        for target in found.targets
+    )
+    age, fresh = _ages(found, grid)
+    context = _Context(catalogue, reader, grid, found, versions, age, fresh, window)
+    signals: dict[str, SignalReadings] = {}
+    for name in catalogue.signals:
+        _read_signal(context, name, signals)
+    covered = np.minimum(age[:, -1], np.inf) if len(found.targets) else np.zeros(0)
+    empty: tuple[Mapping[str, object], ...] = tuple({} for _ in found.targets)
+    return Readings(found.targets, grid.times, signals, covered, empty, versions, source)  # type: ignore[arg-type]
+
+
+def _ages(found: Discovery, grid: Grid) -> tuple[Array, NDArray[np.bool_]]:
+    """Age of each target's series, and whether it has a fresh sample: both ``[targets, steps]``."""
+    age = np.zeros((len(found.targets), grid.steps))
+    fresh = np.zeros((len(found.targets), grid.steps), dtype=bool)
+    for row, target in enumerate(found.targets):
+        beats = found.heartbeat.get(target)
+        if beats is None or not beats.size:
+            continue
+        age[row] = np.maximum(grid.times - beats[0], 0.0)
+        newest = np.searchsorted(beats, grid.times, side="right") - 1
+        fresh[row] = (newest >= 0) & (grid.times - beats[np.maximum(newest, 0)] <= STALE_AFTER_S)
+    return age, fresh
+
+
+def _read_signal(context: _Context, name: str, done: dict[str, SignalReadings]) -> SignalReadings:
+    if name in done:
+        return done[name]
+    signal = context.catalogue.signals[name]
+    made = (
+        _expression(context, signal, done)
+        if signal.expr is not None
+        else _measured(context, signal)
+    )
+    if signal.fallback is not None:
+        other = _read_signal(context, signal.fallback, done)
+        made = _fall_back(made, other)
+    done[name] = made
+    return made
+
+
+def _fall_back(made: SignalReadings, other: SignalReadings) -> SignalReadings:
+    """Take the other signal where a target has no such family at all (never where it is idle or stale)."""
+    lacking = np.isin(made.states, (State.ABSENT, State.NOT_APPLICABLE)).all(axis=1, keepdims=True)
+    return SignalReadings(
+        np.where(lacking, other.values, made.values),
+        np.where(lacking, other.states, made.states),
+        np.where(lacking, other.window, made.window),
+    )
+
+
+def _measured(context: _Context, signal: Signal) -> SignalReadings:
+    families = context.catalogue.metrics.families
+    composition = compose(
+        signal, window=context.window, histogram=lambda name: families[name].type == "histogram"
+    )
+    if composition is None:
+        message = "an expression has no leaves"
+        raise TypeError(message)
+    family = families[signal.family or ""]
+    rows = [_rows(context, leaf) for leaf in composition.leaves]
+    gone = np.logical_or.reduce([missing(row) for row in rows])
+    values = composition.join(*rows)
+    if signal.or_gauge is not None:
+        values, gone = _or_gauge(context, signal, values, gone)
+    span = context.window if context.window is not None else signal.window
+    effective = np.clip(context.age, None, span)
+    if composition.per_window:
+        scale = span / np.where(effective > 0, effective, span)
+        values = np.multiply(values, scale, out=values.copy(), where=~gone)
+    if signal.since is not None:
+        values = context.grid.times - values
+    if signal.present is not None:
+        values, gone = np.where(gone, 0.0, 1.0), np.zeros_like(gone)
+    states = _states(context, values, gone, family)
+    if signal.quantile is not None:
+        _mark_bounds(context, states, values, signal.family or "")
+    values = np.where(states >= State.ABSENT, np.nan, values)
+    instant = signal.now is not None or signal.since is not None or signal.present is not None
+    return SignalReadings(values, states, np.zeros_like(effective) if instant else effective)
+
+
+def _or_gauge(
+    context: _Context, signal: Signal, values: Array, gone: NDArray[np.bool_]
+) -> tuple[Array, NDArray[np.bool_]]:
+    """Read the older gauge where the counters are missing; -1 there means that the feature is off."""
+    from palanca.signals.leaves import Leaf  # noqa: PLC0415
+
+    span = context.window if context.window is not None else signal.window
+    gauge = _rows(context, Leaf("avg", signal.or_gauge or "", span))
+    usable = ~missing(gauge) & (gauge >= 0)
+    take = gone & usable
+    return np.where(take, gauge, values), gone & ~usable
+
+
+def _rows(context: _Context, leaf: Leaf) -> Array:
+    """Values of one leaf for every target ``[targets, steps]``; server-wide ones joined on job and instance."""
+    family = context.catalogue.metrics.families[leaf.family]
+    found = context.reader.leaf(leaf)
+    empty = np.full(context.grid.steps, MISSING)
+    targets = context.found.targets
+    if family.scope == "engine":
+        rows = [found.get(target, empty) for target in targets]
+    else:
+        index = ServerIndex(found)
+        servers = [index.of(target) for target in targets]
+        rows = [found[server] if server is not None else empty for server in servers]
+    return np.stack(rows) if rows else np.empty((0, context.grid.steps))
+
+
+def _states(context: _Context, values: Array, gone: NDArray[np.bool_], family: Family) -> NDArray[np.uint8]:
+    states = np.where(np.isnan(values), State.IDLE, State.OK).astype(np.uint8)
+    known = {name.name for name in family.names}
+    for row, target in enumerate(context.found.targets):
+        if not gone[row].any():
+            continue
+        lacking = _lacking(context, target, context.versions[row], family, known)
+        stale = np.where(context.fresh[row], State.ABSENT, State.STALE) if lacking is State.STALE else lacking
+        states[row] = np.where(gone[row], stale, states[row])
+    return states
+
+
+def _lacking(
+    context: _Context, target: Target, version: VllmVersion | None, family: Family, known: set[str]
+) -> State:
+    """Say why a target has no value: never had the family (absent, by design or not), or has it no more (stale)."""
+    if known & context.found.names.get(target, frozenset()):
+        return State.STALE
+    by_design = family.only_if is not None or (family.prefixed and not available(family.names, version))
+    return State.NOT_APPLICABLE if by_design else State.ABSENT
+
+
+def _mark_bounds(context: _Context, states: NDArray[np.uint8], values: Array, family: str) -> None:
+    """Quantiles at the last finite bound are "at least"; up to the first bound they are interpolation."""
+    for row, target in enumerate(context.found.targets):
+        bounds = context.found.bounds.get(target, {}).get(family)
+        if bounds is None:
+            continue
+        ok = states[row] == State.OK
+        states[row][ok & (values[row] <= bounds[0])] = State.INTERPOLATED
+        states[row][ok & (values[row] >= bounds[1])] = State.LOWER_BOUND
+
+
+class _Signals:
+    """Lets an expression read other signals."""
+
+    def __init__(self, context: _Context, done: dict[str, SignalReadings]) -> None:
+        self._context, self._done = context, done
+
+    def number(self, name: str) -> Array:
+        return _read_signal(self._context, name, self._done).values
+
+    def flag(self, name: str) -> NDArray[np.uint8]:
+        raise KeyError(name)
+
+    def not_applicable(self, name: str) -> NDArray[np.bool_]:
+        return np.equal(_read_signal(self._context, name, self._done).states, State.NOT_APPLICABLE)
+
+
+def _expression(context: _Context, signal: Signal, done: dict[str, SignalReadings]) -> SignalReadings:
+    node = expressions.parse(signal.expr or "0")
+    shape = (len(context.found.targets), context.grid.steps)
+    values = np.broadcast_to(expressions.number(node, _Signals(context, done)), shape)
+    parts = [_read_signal(context, name, done) for name in expressions.names(node)]
+    worst = np.maximum.reduce([np.where(part.states == State.INTERPOLATED, State.OK, part.states) for part in parts])
+    states = np.where((worst < State.ABSENT) & ~np.isfinite(values), State.IDLE, worst).astype(np.uint8)
+    window = np.maximum.reduce([part.window for part in parts])
+    return SignalReadings(np.where(states >= State.ABSENT, np.nan, values), states, window)
+
+
+__all__ = ["HEARTBEAT", "larger", "read"]

@@ -1,0 +1,282 @@
+"""Reader 2: signals from samples in memory, as a real Prometheus would compute them."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from palanca.model import Target
+from palanca.signals import functions
+from palanca.signals.identity import COPY_LABELS, PROCESS_LABEL, dropped, identity, same_server
+from palanca.signals.leaves import MISSING, Discovery, missing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from palanca.model import Family, Metrics
+    from palanca.signals.leaves import Grid, Leaf
+    from palanca.signals.store import Block, SampleStore
+
+HEARTBEAT = "num_requests_running"
+LAST_HOUR_MS = 3_600_000
+Values = "NDArray[np.float64]"
+
+
+class SampleReader:
+    """Evaluates leaves over a ``SampleStore``.
+
+    ``matchers`` keep the series whose labels have these values; a matcher on a label that a server-wide series does
+    not have leaves that series in, since it is joined on job and instance later.
+    """
+
+    def __init__(
+        self,
+        store: SampleStore,
+        metrics: Metrics,
+        grid: Grid,
+        *,
+        matchers: Mapping[str, str] | None = None,
+        left_open: bool = False,
+    ) -> None:
+        self._store, self._metrics, self._grid = store, metrics, grid
+        self._matchers = dict(matchers or {})
+        self._left_open = left_open
+        self._ends = np.round(grid.times * 1000).astype(np.int64)
+        self._functions: dict[str, Callable[[Block, int], NDArray[np.float64]]] = {
+            "now": lambda block, _: self._apply(functions.now, block),
+            "avg": lambda block, window: self._apply(functions.avg_over_time, block, window),
+            "max": lambda block, window: self._apply(functions.max_over_time, block, window),
+            "min": lambda block, window: self._apply(functions.min_over_time, block, window),
+            "rate": lambda block, window: self._apply(functions.rate, block, window),
+            "resets": lambda block, window: self._apply(functions.resets, block, window),
+            "changes": lambda block, window: self._apply(functions.changes, block, window),
+        }
+
+    def _apply(self, function: Callable[..., NDArray[np.float64]], block: Block, *window: int) -> NDArray[np.float64]:
+        return function(block.times, block.values, self._ends, *window, left_open=self._left_open)
+
+    # --- discovery -------------------------------------------------------------------------------
+
+    def discover(self) -> Discovery:
+        """Find the targets by the engine-wide families with a sample in the last hour, and by ``up``."""
+        names: dict[Target, set[str]] = defaultdict(set)
+        servers: dict[Target, set[str]] = defaultdict(set)
+        bounds: dict[Target, dict[str, tuple[float, float]]] = defaultdict(dict)
+        prefixes: set[str] = set()
+        for family_name, family in self._metrics.families.items():
+            for prefix, name, block in self._blocks(family):
+                prefixes.add(prefix)
+                if not self._recent(block):
+                    continue
+                found = servers if family.scope == "server" else names
+                for labels in block.labels:
+                    found[identity(labels, family)].add(name)
+                if family.type == "histogram":
+                    self._note_bounds(bounds, family_name, family, block)
+        targets = dict(names)
+        for server, known in servers.items():
+            fitting = [target for target in names if same_server(server, target)]
+            for target in fitting:
+                targets[target] |= known
+            if not fitting and "up" in known:
+                targets[server] = set(known)
+        ordered = tuple(sorted(targets, key=lambda target: target.labels))
+        return Discovery(
+            targets=ordered,
+            names={target: frozenset(targets[target]) for target in ordered},
+            prefixes=frozenset(prefixes - {""}),
+            heartbeat=self._heartbeat(),
+            bounds=dict(bounds),
+            info=self._info(ordered),
+        )
+
+    def _recent(self, block: Block) -> bool:
+        end = int(self._ends[-1])
+        low = np.searchsorted(block.times, end - LAST_HOUR_MS)
+        return bool(low < len(block.times) and block.times[low] <= end)
+
+    def _note_bounds(
+        self, bounds: dict[Target, dict[str, tuple[float, float]]], name: str, family: Family, block: Block
+    ) -> None:
+        for labels in block.labels:
+            bound = le_of(labels)
+            if not math.isfinite(bound):
+                continue
+            target = identity(labels, family)
+            low, high = bounds[target].get(name, (bound, bound))
+            bounds[target][name] = (min(low, bound), max(high, bound))
+
+    def _heartbeat(self) -> dict[Target, NDArray[np.float64]]:
+        family = self._metrics.families[HEARTBEAT]
+        found: dict[Target, list[NDArray[np.int64]]] = defaultdict(list)
+        for _, _, block in self._blocks(family):
+            times = block.times[block.times <= self._ends[-1]]
+            for labels in block.labels:
+                found[identity(labels, family)].append(times)
+        return {target: np.unique(np.concatenate(times)) / 1000 for target, times in found.items()}
+
+    def _info(self, targets: Iterable[Target]) -> dict[Target, dict[str, str]]:
+        family = self._metrics.families.get("cache_config_info")
+        if family is None:
+            return {}
+        newest: dict[Target, tuple[int, dict[str, str]]] = {}
+        for _, _, block in self._blocks(family):
+            upto = int(np.searchsorted(block.times, self._ends[-1], side="right"))
+            if not upto:
+                continue
+            for labels in block.labels:
+                server = identity(labels, family)
+                at = int(block.times[upto - 1])
+                if server not in newest or at >= newest[server][0]:
+                    newest[server] = (at, dict(labels))
+        made = {}
+        for target in targets:
+            fitting = [server for server in newest if same_server(server, target)]
+            if fitting:
+                made[target] = newest[max(fitting, key=lambda server: len(server.labels))][1]
+        return made
+
+    # --- leaves ----------------------------------------------------------------------------------
+
+    def leaf(self, leaf: Leaf) -> dict[Target, NDArray[np.float64]]:
+        """Values ``[steps]`` for each identity of the family; names preferred in the order of the catalogue."""
+        family = self._metrics.families[leaf.family]
+        if leaf.function == "quantile":
+            return self._quantile(leaf, family)
+        window = round(leaf.window * 1000)
+        suffix = f"_{leaf.part}" if leaf.part else ""
+        by_name: dict[str, dict[Target, NDArray[np.float64]]] = {}
+        for _, name, block in self._blocks(family, suffix=suffix, where=dict(leaf.where)):
+            values = self._functions[leaf.function](block, window)
+            rows = zip(block.labels, values, strict=True)
+            self._merge(by_name.setdefault(name, {}), rows, family, leaf)
+        found = prefer(by_name[name.name] for name in family.names if name.name in by_name)
+        if family.sparse and leaf.where:
+            whole = self.leaf(replace(leaf, where=()))
+            zeros = {target: np.where(missing(values), values, 0.0) for target, values in whole.items()}
+            found = prefer([found, zeros])
+        return found
+
+    def _merge(
+        self,
+        into: dict[Target, NDArray[np.float64]],
+        rows: Iterator[tuple[Mapping[str, str], NDArray[np.float64]]],
+        family: Family,
+        leaf: Leaf,
+    ) -> None:
+        """Add up own labels and processes; of redundant Prometheus copies keep the larger."""
+        summed = leaf.function in {"rate", "resets"}
+        copies: dict[tuple[Target, tuple[str, ...]], NDArray[np.float64]] = {}
+        for labels, values in rows:
+            process = () if summed or leaf.function == "changes" else (labels.get(PROCESS_LABEL, ""),)
+            copy = (*(labels.get(label, "") for label in COPY_LABELS), *process)
+            key = (identity(labels, family), copy)
+            copies[key] = plus(copies[key], values) if key in copies else values
+        for (target, _), values in copies.items():
+            into[target] = larger(into[target], values) if target in into else values
+
+    def _quantile(self, leaf: Leaf, family: Family) -> dict[Target, NDArray[np.float64]]:
+        window = round(leaf.window * 1000)
+        by_name: dict[str, dict[Target, dict[float, NDArray[np.float64]]]] = {}
+        for _, name, block in self._blocks(family, suffix="_bucket", where=dict(leaf.where)):
+            rates = self._functions["rate"](block, window)
+            buckets = by_name.setdefault(name, {})
+            for labels, values in zip(block.labels, rates, strict=True):
+                mine = buckets.setdefault(identity(labels, family), {})
+                bound = le_of(labels)
+                mine[bound] = plus(mine[bound], values) if bound in mine else values
+        per_name = []
+        for name in family.names:
+            if name.name not in by_name:
+                continue
+            per_name.append({t: _quantile_of(leaf.quantile, buckets) for t, buckets in by_name[name.name].items()})
+        return prefer(per_name)
+
+    # --- series ----------------------------------------------------------------------------------
+
+    def _blocks(
+        self, family: Family, *, suffix: str | None = None, where: Mapping[str, str] | None = None
+    ) -> Iterator[tuple[str, str, Block]]:
+        """Yield live prefix, plain name and block of every series of the family that matches."""
+        if suffix is None:
+            suffix = "_bucket" if family.type == "histogram" else ""
+        prefixes = self._metrics.prefixes if family.prefixed else ("",)
+        for name in family.names:
+            for prefix in prefixes:
+                for block in self._store.blocks(prefix + name.name + suffix):
+                    kept = self._select(block, family, where or {})
+                    if kept is not None:
+                        yield prefix, name.name, kept
+
+    def _select(self, block: Block, family: Family, where: Mapping[str, str]) -> Block | None:
+        gone = dropped(family)
+
+        def fits(labels: Mapping[str, str]) -> bool:
+            if family.needs_label is not None and not labels.get(family.needs_label):
+                return False
+            if any(labels.get(label, "") != value for label, value in where.items()):
+                return False
+            return all(
+                labels.get(label, "") == value
+                for label, value in self._matchers.items()
+                if (family.scope == "engine" and label not in gone) or label in labels
+            )
+
+        if not where and not self._matchers and family.needs_label is None:
+            return block
+        keep = [index for index, labels in enumerate(block.labels) if fits(labels)]
+        if not keep:
+            return None
+        if len(keep) == len(block.labels):
+            return block
+        return type(block)(tuple(block.labels[index] for index in keep), block.times, block.values[keep])
+
+
+def le_of(labels: Mapping[str, str]) -> float:
+    """Upper bound of a bucket; NaN when the label is no number."""
+    try:
+        return float(labels.get("le", "nan"))
+    except ValueError:
+        return math.nan
+
+
+def plus(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sum of two series as ``sum`` does it: a missing side is left out."""
+    return np.add(a, b, out=np.where(missing(a), b, a), where=~missing(a) & ~missing(b))
+
+
+def larger(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Larger of two series as ``max`` does it: a missing side is left out, NaN only when both are."""
+    return np.where(missing(a), b, np.where(missing(b), a, np.fmax(a, b)))
+
+
+def prefer(candidates: Iterable[Mapping[Target, NDArray[np.float64]]]) -> dict[Target, NDArray[np.float64]]:
+    """Join by ``or``: at each step the first candidate that has a sample."""
+    joined: dict[Target, NDArray[np.float64]] = {}
+    for candidate in candidates:
+        for target, values in candidate.items():
+            mine = joined.get(target)
+            joined[target] = values if mine is None else np.where(missing(mine), values, mine)
+    return joined
+
+
+def _quantile_of(quantile: float, buckets: Mapping[float, NDArray[np.float64]]) -> NDArray[np.float64]:
+    bounds = np.array(sorted(bound for bound in buckets if not math.isnan(bound)))
+    if not bounds.size:
+        return np.full(len(next(iter(buckets.values()))), MISSING)
+    rates = np.stack([buckets[bound] for bound in bounds])
+    absent = missing(rates)
+    result = np.empty(rates.shape[1])
+    for pattern in np.unique(absent, axis=1).T:
+        columns = np.flatnonzero((absent == pattern[:, None]).all(axis=0))
+        if pattern.all():
+            result[columns] = MISSING
+            continue
+        result[columns] = functions.histogram_quantile(quantile, bounds[~pattern], rates[~pattern][:, columns])
+    return result

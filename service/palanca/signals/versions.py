@@ -1,0 +1,88 @@
+"""Which vLLM releases and engines a target can be running, from what it exposes.
+
+Candidates are all pairs of release and engine; everything seen strikes out those that cannot have it. Names that are
+absent prove nothing (relabelling may drop them), but labels of ``cache_config_info`` that are absent do: they come
+all together or not at all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from palanca.model import VllmVersion
+from palanca.releases import Release, ReleaseRange
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from palanca.model import Metrics, MetricName
+
+Candidate = tuple[str, str]  # release, engine
+ENGINES = ("v0", "v1")
+ENGINE_LABEL_SINCE = ReleaseRange(Release("0.8.3"))
+"""V1 series have the label ``engine`` from 0.8.3 on (vllm/v1/metrics/loggers.py of that release)."""
+
+
+class VersionTable:
+    """Which pairs of release and engine can show each name and label."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        running = metrics.families["num_requests_running"].names[0]
+        self._releases = metrics.releases
+        self._everything: set[Candidate] = {
+            (release, engine) for release in metrics.releases for engine in ENGINES if _has(running, release, engine)
+        }
+        self._names: dict[str, set[Candidate]] = {}
+        for family in metrics.families.values():
+            for name in family.names if family.prefixed else ():
+                having = {one for one in self._everything if _has(name, *one)}
+                self._names.setdefault(name.name, set()).update(having)
+        self._info = {
+            label: {one for one in self._everything if any(Release(one[0]) in span for span in releases)}
+            for label, releases in metrics.families["cache_config_info"].info_labels.items()
+        }
+        self._with_engine_label = {
+            one for one in self._everything if one[1] == "v1" and Release(one[0]) in ENGINE_LABEL_SINCE
+        }
+
+    def infer(
+        self, names: Collection[str], info: Mapping[str, str] | None, target_labels: Collection[str]
+    ) -> VllmVersion | None:
+        """Return the span of releases that can show these names and labels; None when nothing is known.
+
+        When nothing fits (a newer release, a patched build), the newest known release is given.
+        """
+        known = [name for name in names if name in self._names]
+        if not known and not info:
+            return None
+        candidates = set(self._everything)
+        for name in known:
+            candidates &= self._names[name]
+        if "engine" in target_labels:
+            candidates &= self._with_engine_label
+        for label, having in self._info.items() if info else ():
+            candidates &= having if info and label in info else self._everything - having
+        if not candidates:
+            return VllmVersion(self._releases[-1], self._releases[-1], ("v1",), "inferred")
+        releases = [release for release in self._releases if any(release == one[0] for one in candidates)]
+        return VllmVersion(releases[0], releases[-1], tuple(sorted({one[1] for one in candidates})), "inferred")
+
+
+def _has(name: MetricName, release: str, engine: str) -> bool:
+    one = Release(release)
+    ranges = (name.v0, name.hidden_v0) if engine == "v0" else (name.v1, name.hidden_v1)
+    return any(one in span for span in ranges if span is not None)
+
+
+def available(family_names: Collection[MetricName], version: VllmVersion | None) -> bool:
+    """Whether any release and engine that the target can be running has the family."""
+    if version is None:
+        return True
+    span = ReleaseRange(Release(version.first), Release(version.last))
+    for name in family_names:
+        for engine in version.engines:
+            ranges = (name.v0, name.hidden_v0) if engine == "v0" else (name.v1, name.hidden_v1)
+            for one in ranges:
+                if one is not None and one.first <= (span.last or one.first) and (one.last is None or span.first <= one.last):
+                    return True
+    return False

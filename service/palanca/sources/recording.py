@@ -1,0 +1,90 @@
+"""Load a recording: a file of OpenMetrics text with timestamps, plain or packed with gzip.
+
+The text is read piece by piece and never held as a whole; what stays in memory are the samples, 16 bytes each.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from palanca.errors import RecordingError
+from palanca.signals.store import SampleStore
+from palanca.sources.openmetrics import Keep, parse
+
+MAX_BYTES = 2 * 1024**3
+"""Largest text that is read, in bytes after unpacking: weeks of scrapes of one engine, and a bound for gzip bombs."""
+
+MAX_LINE_BYTES = 1024**2
+"""Longest line that is read, in bytes; those of vLLM have some hundred."""
+
+_PIECE_BYTES = 1024**2
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+def load(path: Path, *, keep: Keep | None = None, max_bytes: int = MAX_BYTES) -> SampleStore:
+    """Load all series of a recording, or those whose metric names ``keep`` wants.
+
+    Gzip is recognised by its first bytes, whatever the file is called. ``max_bytes`` bounds the unpacked text.
+    A recording without any wanted series gives an empty store. Raises ``RecordingError`` for a file that is missing,
+    unreadable, damaged, too large, or not OpenMetrics text with timestamps.
+    """
+    try:
+        with path.open("rb") as file:
+            return SampleStore(parse(_lines(_pieces(file, path, max_bytes), path), path=path, keep=keep))
+    except FileNotFoundError:
+        raise RecordingError(f"{path}: no such file (check the path)") from None
+    except IsADirectoryError:
+        raise RecordingError(f"{path}: this is a directory (name one recording file in it)") from None
+    except PermissionError:
+        raise RecordingError(f"{path}: permission denied (make the file readable for the user of palanca)") from None
+    except OSError as error:
+        raise RecordingError(f"{path}: cannot be read: {error} (check the path and the disk)") from error
+
+
+def _pieces(file: io.BufferedReader, path: Path, max_bytes: int) -> Iterator[bytes]:
+    """Yield the text in pieces, unpacked. Raises ``RecordingError`` for damaged gzip and beyond ``max_bytes``."""
+    stream: io.BufferedIOBase = file
+    if file.peek(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC):
+        stream = gzip.GzipFile(fileobj=file, mode="rb")
+    size = 0
+    while piece := _read(stream, path):
+        size += len(piece)
+        if size > max_bytes:
+            raise RecordingError(
+                f"{path}: more than {max_bytes:,} bytes of text (record a shorter time, or only the series of vLLM)"
+            )
+        yield piece
+
+
+def _read(stream: io.BufferedIOBase, path: Path) -> bytes:
+    try:
+        return stream.read(_PIECE_BYTES)
+    except EOFError:
+        raise RecordingError(f"{path}: the gzip file is cut off (an incomplete copy? Copy it again)") from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise RecordingError(f"{path}: the gzip file is damaged: {error} (copy it again; test: gzip -t)") from None
+
+
+def _lines(pieces: Iterator[bytes], path: Path) -> Iterator[bytes]:
+    r"""Yield lines with their ``\n``; only the last may lack it. Raises ``RecordingError`` for an endless line."""
+    rest = b""
+    number = 0
+    for piece in pieces:
+        whole, newline, tail = piece.rpartition(b"\n")
+        if newline:
+            for line in io.BytesIO(rest + whole + newline):
+                number += 1
+                yield line
+            rest = tail
+        else:
+            rest += tail
+        if len(rest) > MAX_LINE_BYTES:
+            raise RecordingError(
+                f"{path}:{number + 1}: a line of more than {MAX_LINE_BYTES:,} bytes (is this OpenMetrics text?)"
+            )
+    if rest:
+        yield rest
