@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from string import Formatter
 from typing import TYPE_CHECKING
 
 from palanca import expressions
 from palanca.errors import Fault, RuleFileError
 from palanca.expressions import FLAG, ExpressionError, nearest
 from palanca.loader import Document, Keys, Loaded, load
-from palanca.model import Catalogue, FactSpec, Family, Lever, Rule, Signal
+from palanca.model import Catalogue, FactSpec, Family, Lever, Signal
+from palanca.rule_checks import Units, check_expression, check_rule, names_in, unit_of_lever
 from palanca.units import RATIO, Unit
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 RUNBOOK_HEADINGS = ("## Meaning", "## Impact", "## Diagnosis", "## Mitigation")
-Units = dict[str, Unit | str]
 
 
 def load_catalogue(folders: Sequence[Path]) -> Catalogue:
@@ -40,16 +39,20 @@ def check(loaded: Loaded) -> tuple[Catalogue, list[Fault]]:
     levers = {name: spec for name, (_, spec) in lever_places.items()}
     units, unit_faults = _units(signal_places, fact_places)
     faults += unit_faults
+
+    def only(known: Mapping[str, object]) -> Units:
+        return {name: unit for name, unit in units.items() if name in known}
+
     for name, (document, signal) in signal_places.items():
-        faults += _check_signal(document, name, signal, metrics.families, units)
+        faults += _check_signal(document, name, signal, metrics.families, only(signals))
     faults += _check_cycles(signal_places)
     for name, (document, fact) in fact_places.items():
-        faults += _check_fact(document, name, fact, units)
+        faults += _check_fact(document, name, fact, only(facts))
     for name, (document, lever) in lever_places.items():
         faults += _check_lever(document, name, lever, facts)
     symptoms = {rule.id for _, rule in loaded.rules if rule.symptom}
     for document, rule in loaded.rules:
-        faults += _check_rule(document, rule, units, levers, symptoms)
+        faults += check_rule(document, rule, units, levers, symptoms)
     rules = tuple(sorted((rule for _, rule in loaded.rules), key=lambda rule: rule.id))
     return Catalogue(metrics, signals, facts, levers, rules), faults
 
@@ -92,27 +95,15 @@ def _units(
     return units, faults
 
 
-def _expression(
-    document: Document, keys: Keys, text: str, units: Mapping[str, Unit | str], *, condition: bool
-) -> tuple[Unit | None, list[Fault]]:
-    """Parse and check one expression; returns its unit (None for conditions) and its faults."""
-    try:
-        node = expressions.parse(text)
-        if condition:
-            expressions.check_condition(node, units)
-            return None, []
-        return expressions.unit_of(node, units), []
-    except ExpressionError as error:
-        return None, [document.fault(keys, error.message, error.hint, offset=error.column)]
-
-
 def _check_signal(
     document: Document, name: str, signal: Signal, families: Mapping[str, Family], units: Units
 ) -> Iterator[Fault]:
     at: Keys = ("signals", name)
     if signal.expr is not None:
-        unit, faults = _expression(document, (*at, "expr"), signal.expr, units, condition=False)
+        unit, faults = check_expression(document, (*at, "expr"), signal.expr, units, condition=False)
         yield from faults
+        if unit is not None and not names_in(signal.expr):
+            yield document.fault((*at, "expr"), "the expression reads no signal")
         if unit is not None and unit != units[next(iter(expand_signals({name: signal})))]:
             yield document.fault((*at, "unit"), f"the expression has the unit {unit}, not {signal.unit}")
         return
@@ -175,7 +166,7 @@ def _check_cycles(signals: Mapping[str, tuple[Document, Signal]]) -> Iterator[Fa
 
 def _check_fact(document: Document, name: str, fact: FactSpec, units: Units) -> Iterator[Fault]:
     if fact.derive is not None:
-        unit, faults = _expression(document, ("facts", name, "derive"), fact.derive, units, condition=False)
+        unit, faults = check_expression(document, ("facts", name, "derive"), fact.derive, units, condition=False)
         yield from faults
         if unit is not None and unit != units.get(name):
             yield document.fault(("facts", name, "derive"), f"the expression has the unit {unit}, not {fact.unit}")
@@ -187,89 +178,8 @@ def _check_lever(document: Document, name: str, lever: Lever, facts: Mapping[str
         yield document.fault((*at, "fact"), f"there is no fact {lever.fact!r}", nearest(lever.fact, facts))
     if bool(lever.forms) == bool(lever.action):
         yield document.fault(at, "a lever has either forms (a flag) or an action (outside vLLM)")
-    try:
-        Unit.parse(lever.unit)
-    except ValueError as error:
-        yield document.fault((*at, "unit"), str(error))
-
-
-def _check_rule(
-    document: Document, rule: Rule, base: Units, levers: Mapping[str, Lever], symptoms: set[str]
-) -> Iterator[Fault]:
-    units = dict(base)
-    for name, threshold in rule.thresholds.items():
-        if name in base:
-            yield document.fault(("thresholds", name, "key"), f"{name!r} is already the name of a signal or fact")
-        try:
-            units[name] = Unit.parse(threshold.unit)
-        except ValueError as error:
-            yield document.fault(("thresholds", name, "unit"), str(error))
-            units[name] = RATIO
-    used: set[str] = set()
-    for keys, text in _conditions(rule):
-        yield from _expression(document, keys, text, units, condition=True)[1]
-        used |= _names(text)
-    yield from _check_advice(document, rule, units, levers, used)
-    for name in rule.thresholds:
-        if name not in used:
-            yield document.fault(("thresholds", name, "key"), f"threshold {name!r} is used nowhere")
-    if document.path.stem != rule.id:
-        yield document.fault(("id",), f"the file of rule {rule.id!r} must be called {rule.id}.yaml")
-    for index, other in enumerate(rule.explains):
-        if other not in symptoms:
-            hint = nearest(other, dict.fromkeys(symptoms))
-            yield document.fault(("explains", index), f"there is no symptom rule {other!r}", hint)
-    for _, field, _, _ in Formatter().parse(rule.summary):
-        if field and field not in units:
-            yield document.fault(("summary",), f"unknown name {field!r} in braces", nearest(field, units))
-    for index, verify in enumerate(rule.verify):
-        if verify.signal not in base:
-            yield document.fault(("verify", index, "signal"), f"there is no signal {verify.signal!r}")
-    if rule.slo is not None and rule.slo not in base:
-        yield document.fault(("slo",), f"there is no objective {rule.slo!r}", nearest(rule.slo, base))
-    if rule.symptom and rule.levers:
-        yield document.fault(("levers", "key"), "a symptom rule recommends nothing", "give it a cause")
-
-
-def _conditions(rule: Rule) -> Iterator[tuple[Keys, str]]:
-    yield ("when",), rule.when
-    for key in ("supports", "contradicts"):
-        for index, text in enumerate(getattr(rule, key)):
-            yield (key, index), text
-    for index, advice in enumerate(rule.levers):
-        for key in ("only_if", "unless"):
-            text = getattr(advice, key)
-            if text is not None:
-                yield ("levers", index, key), text
-
-
-def _check_advice(
-    document: Document, rule: Rule, units: Units, levers: Mapping[str, Lever], used: set[str]
-) -> Iterator[Fault]:
-    for index, advice in enumerate(rule.levers):
-        at: Keys = ("levers", index)
-        lever = levers.get(advice.lever)
-        if lever is None:
-            yield document.fault((*at, "lever"), f"there is no lever {advice.lever!r}", nearest(advice.lever, levers))
-            continue
-        if advice.value is None:
-            continue
-        if lever.values:
-            if advice.value not in lever.values:
-                yield document.fault((*at, "value"), f"{advice.value!r} is not one of {', '.join(lever.values)}")
-            continue
-        used |= _names(advice.value)
-        unit, faults = _expression(document, (*at, "value"), advice.value, units, condition=False)
-        yield from faults
-        if unit is not None and unit != Unit.parse(lever.unit):
-            yield document.fault((*at, "value"), f"the value has the unit {unit}, the lever {lever.unit}")
-
-
-def _names(text: str) -> set[str]:
-    try:
-        return set(expressions.names(expressions.parse(text)))
-    except ExpressionError:
-        return set()
+    if unit_of_lever(lever) is None:
+        yield document.fault((*at, "unit"), f"{lever.unit!r} is no unit")
 
 
 def check_runbooks(catalogue: Catalogue, folder: Path) -> list[Fault]:
@@ -284,3 +194,11 @@ def check_runbooks(catalogue: Catalogue, folder: Path) -> list[Fault]:
         if tuple(found) != RUNBOOK_HEADINGS:
             faults.append(Fault(path, 1, 1, f"the headings must be {', '.join(RUNBOOK_HEADINGS)}"))
     return faults
+
+
+def load_documents(folders: Sequence[Path]) -> dict[str, Path]:
+    """Return the file of every rule by its id. Raises ``RuleFileError``."""
+    loaded, faults = load(folders)
+    if faults:
+        raise RuleFileError(faults)
+    return {rule.id: document.path for document, rule in loaded.rules}

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from palanca.expressions import Compare, Node
-    from palanca.model import Catalogue, Readings
+    from palanca.model import Catalogue, Readings, SignalReadings
 
 CORE_SIGNALS = ("up", "running", "waiting", "kv_cache_usage", "ttft_p99", "generation_tokens_per_second")
 
@@ -49,9 +49,7 @@ def diagnose(catalogue: Catalogue, readings: Readings) -> Diagnosis:
 
 
 def rank(finding: Finding) -> tuple[object, ...]:
-    """Sort key: root before symptom, firing before pending, severity, cause other than configuration, what it
-    explains, confidence, id.
-    """
+    """Sort key: root, firing, severity, cause other than configuration, how much it explains, confidence, id."""
     return (
         finding.role != "root",
         finding.state != "firing" and finding.full_history,
@@ -152,10 +150,9 @@ class _Judge:
 
     def _proof(self, compare: Compare, verdict: Verdict, row: int) -> Evidence:
         names = expressions.names(compare.left)
-        signal = names[0] if len(names) == 1 and isinstance(compare.left, expressions.Name) else expressions.text(compare.left)
         first = next((name for name in names if name in self._catalogue.signals), None)
         return Evidence(
-            signal=signal,
+            signal=expressions.text(compare.left),
             value=_scalar(compare.left, verdict, row),
             op=compare.op,
             threshold=_scalar(compare.right, verdict, row),
@@ -210,8 +207,7 @@ class _Judge:
         """Everything that is said of one target."""
         readings = self._readings
         signals = {
-            name: _signal_value(one.values[row, -1], one.states[row, -1], one.window[row, -1], self._catalogue.signals[name].unit)
-            for name, one in readings.signals.items()
+            name: _signal_value(one, row, self._catalogue.signals[name].unit) for name, one in readings.signals.items()
         }
         unknown, not_applicable = [], []
         for verdict in self._verdicts:
@@ -264,9 +260,9 @@ def _confidence(verdict: Verdict, state: Held, row: int) -> Confidence:
     return "high" if supported and all(supported) else "medium"
 
 
-def _signal_value(value: float, state: int, window: float, unit: str) -> SignalValue:
-    finite = bool(np.isfinite(value)) and state < State.ABSENT
-    return SignalValue(float(value) if finite else None, unit, State(int(state)), float(window))
+def _signal_value(one: SignalReadings, row: int, unit: str) -> SignalValue:
+    value, state = float(one.values[row, -1]), State(int(one.states[row, -1]))
+    return SignalValue(value if np.isfinite(value) else None, unit, state, float(one.window[row, -1]))
 
 
 def _status(findings: Sequence[Finding], signals: Mapping[str, SignalValue]) -> Status:
@@ -284,8 +280,9 @@ def _status(findings: Sequence[Finding], signals: Mapping[str, SignalValue]) -> 
 def _bottleneck(signals: Mapping[str, SignalValue], facts: Mapping[str, object]) -> dict[str, float | None]:
     """Share in use of each resource; None where it cannot be known.
 
-    slots: running / max_num_seqs. kv: usage. token_budget: mean tokens of a step / budget. prefill and decode: share
-    of the running requests in that phase (Little: rate x mean time). frontend: share of TTFT outside the engine.
+    slots: running / max_num_seqs. kv: usage. token_budget: mean tokens of a step / budget. prefill: requests in prefill
+    at once (Little: rate x mean time), at most 1. frontend: share of TTFT outside the engine. decode needs the
+    bandwidth of the hardware and is unknown without it.
     """
 
     def value(name: str) -> float | None:
@@ -303,8 +300,7 @@ def _bottleneck(signals: Mapping[str, SignalValue], facts: Mapping[str, object])
         "slots": share(running, facts.get("max_num_seqs")),
         "kv": value("kv_cache_usage"),
         "token_budget": share(value("iteration_tokens_mean"), facts.get("max_num_batched_tokens")),
-        "prefill": share(times(rate, value("prefill_time_mean")), running),
-        "decode": share(times(rate, value("decode_time_mean")), running),
+        "prefill": share(times(rate, value("prefill_time_mean")), 1.0),
+        "decode": None,
         "frontend": share(value("frontend_share"), 1.0),
     }
-

@@ -15,6 +15,8 @@ Kleene, with *not applicable* as the fourth: it decides nothing (``or`` ignores 
 from __future__ import annotations
 
 import ast
+import math
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -112,18 +114,34 @@ _ARITHMETIC: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mu
 _COMPARE: dict[type[ast.cmpop], str] = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 _ARITY = {"min": (2, 9), "max": (2, 9), "floor": (1, 1), "ceil": (1, 1), "round_down": (2, 2)}
 _FLIPPED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+_DEEPEST = 100  # levels of a tree; every function here goes down them by recursion
 
 
 def parse(text: str) -> Node:
     """Parse one expression. Raises ``ExpressionError`` with the column."""
+    if "#" in text:
+        message, hint = "a comment inside an expression would hide what follows it", "say it in a note"
+        raise ExpressionError(message, text.index("#"), hint)
+    line = re.sub(r"\s", " ", text)  # one line, so that columns count from the start of the text
+    source = line.strip()
+    shift = line.index(source)
     try:
-        tree = ast.parse(text.strip(), mode="eval")
+        tree = ast.parse(source, mode="eval")
     except SyntaxError as error:
         message = f"cannot be read: {error.msg}"
-        raise ExpressionError(message, max((error.offset or 1) - 1, 0)) from None
+        raise ExpressionError(message, shift + min(max((error.offset or 1) - 1, 0), len(source))) from None
     except (ValueError, RecursionError, MemoryError) as error:
         message = f"cannot be read: {error}"
         raise ExpressionError(message) from None
+    level: list[ast.AST] = [tree.body]
+    for _ in range(_DEEPEST):
+        for one in level:
+            if isinstance(one, ast.expr):  # ast counts bytes of UTF-8
+                one.col_offset = shift + len(source.encode()[: one.col_offset].decode())
+        level = [child for one in level for child in ast.iter_child_nodes(one)]
+    if level:
+        message, hint = "nested too deeply", "split it into several signals or conditions"
+        raise ExpressionError(message, 0, hint)
     return _node(tree.body)
 
 
@@ -131,13 +149,15 @@ def _node(node: ast.expr) -> Node:
     column = node.col_offset
     match node:
         case ast.Constant(value=value) if isinstance(value, int | float) and not isinstance(value, bool):
-            return Number(float(value), column)
+            return _literal(value, column)
         case ast.Name(id=name):
             return Name(name, column)
         case ast.Attribute(value=ast.Name(id=owner), attr=attribute):
             return Name(f"{owner}.{attribute}", column)
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=value)) if isinstance(value, int | float):
-            return Number(-float(value), column)
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)) if not isinstance(
+            value, bool
+        ):
+            return _literal(-value, column)
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             return Not(_node(operand), column)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
@@ -159,6 +179,17 @@ def _node(node: ast.expr) -> Node:
             message = f"{type(node).__name__} is not part of the grammar"
             hint = "numbers, names, + - * /, < <= > >=, and, or, not, min, max, floor, ceil, round_down"
             raise ExpressionError(message, column, hint)
+
+
+def _literal(value: float, column: int) -> Number:
+    try:
+        made = float(value)
+    except OverflowError:
+        made = math.inf
+    if math.isinf(made):
+        message = "the number is too large"
+        raise ExpressionError(message, column)
+    return Number(made, column)
 
 
 def children(node: Node) -> tuple[Node, ...]:
@@ -244,15 +275,17 @@ def unit_of(node: Node, units: Mapping[str, Unit | str], *, numbers: bool = True
         case Arithmetic():
             left, right = (unit_of(part, units, numbers=numbers) for part in (node.left, node.right))
             if node.op in "*/":
+                left, right = (RATIO if part == ANY else part for part in (left, right))
                 return left.times(right, 1 if node.op == "*" else -1)
             return _same(node, left, right)
         case Call():
             found_units = [unit_of(argument, units, numbers=numbers) for argument in node.arguments]
             if node.function == "round_down":
                 return found_units[0]
+            unit = found_units[0]
             for other in found_units[1:]:
-                _same(node, found_units[0], other)
-            return found_units[0]
+                unit = _same(node, unit, other)
+            return unit
         case _:
             message = "a number is needed here, not a condition"
             raise ExpressionError(message, node.column)

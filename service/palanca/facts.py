@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from palanca.model import Catalogue, FactSpec, Readings, Target
-    from palanca.signals.leaves import Discovery
 
 Facts = dict[str, Fact]
 
@@ -120,7 +119,8 @@ def reported(catalogue: Catalogue, labels: Mapping[str, str], engines: int) -> F
     """Facts from the labels of ``cache_config_info``; ``engines`` share the server (num_gpu_blocks is their sum)."""
     facts: Facts = {}
     for name, spec in catalogue.facts.items():
-        value = parse_value(spec, labels[spec.label]) if spec.label in labels else None
+        text = labels.get(spec.label) if spec.label is not None else None
+        value = parse_value(spec, text) if text is not None else None
         if value is None:
             continue
         if name == "num_gpu_blocks" and isinstance(value, float):
@@ -132,7 +132,6 @@ def reported(catalogue: Catalogue, labels: Mapping[str, str], engines: int) -> F
 def add_facts(
     readings: Readings,
     catalogue: Catalogue,
-    found: Discovery,
     *,
     flags: Mapping[str, str] | None = None,
     objectives: Mapping[str, float] | None = None,
@@ -142,7 +141,7 @@ def add_facts(
     for row, target in enumerate(readings.targets):
         facts = defaults(catalogue)
         facts |= infer(readings, row)
-        facts |= reported(catalogue, found.info.get(target, {}), _engines(found, target))
+        facts |= reported(catalogue, readings.info[row], _engines(readings.targets, target))
         facts |= given(catalogue, flags or {})
         for name, value in (objectives or {}).items():
             facts[name] = Fact(value, "given", "--slo")
@@ -150,14 +149,14 @@ def add_facts(
     return replace(readings, facts=tuple(made))
 
 
-def _engines(found: Discovery, target: Target) -> int:
+def _engines(targets: Sequence[Target], target: Target) -> int:
     """Count the engines that share the target's server: equal labels but for ``engine``."""
 
     def place(one: Target) -> dict[str, str]:
         return {name: value for name, value in one.labels if name != "engine"}
 
     mine = place(target)
-    return sum(place(one) == mine for one in found.targets if one.get("engine"))
+    return sum(place(one) == mine for one in targets if one.get("engine"))
 
 
 def defaults(catalogue: Catalogue) -> Facts:
@@ -208,7 +207,7 @@ class _Scalars:
 
     def not_applicable(self, name: str) -> NDArray[np.bool_]:
         del name
-        return np.asarray(False)
+        return np.zeros((), dtype=bool)
 
 
 # --- inference (DESIGN section 5) ----------------------------------------------------------------

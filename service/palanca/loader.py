@@ -6,7 +6,8 @@ Faults are collected over all files; unknown keys, duplicate keys and keys out o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,7 +19,7 @@ from palanca.expressions import nearest
 from palanca.model import FactSpec, Identifier, Lever, Metrics, Rule, Signal, Spec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 Keys = tuple[str | int, ...]
 M = TypeVar("M", bound=BaseModel)
@@ -50,6 +51,9 @@ class Document:
     path: Path
     data: Any
     marks: Mapping[Keys, tuple[int, int]]
+    text: str = ""
+    folded: Mapping[Keys, tuple[int, int]] = field(default_factory=dict)
+    """Where scalars of several lines begin and end in ``text``."""
 
     def fault(self, keys: Keys, message: str, hint: str = "", offset: int = 0) -> Fault:
         """Make a fault at the nearest known place above ``keys``; ``offset`` counts columns inside a scalar."""
@@ -57,7 +61,22 @@ class Document:
         while where not in self.marks and where:
             where = where[:-1]
         line, column = self.marks.get(where, (1, 1))
-        return Fault(self.path, line, column + offset, message, hint)
+        if where in self.folded:
+            line, column = self._place(where, offset)
+        else:
+            column += offset
+        return Fault(self.path, line, column, message, hint)
+
+    def _place(self, keys: Keys, offset: int) -> tuple[int, int]:
+        """Line and column of a character of a scalar of several lines: folding changes its spaces, not its words."""
+        value: Any = self.data
+        for key in keys:
+            value = value[key]
+        ahead = sum(not char.isspace() for char in str(value)[:offset])
+        start, end = self.folded[keys]
+        words = [index for index in range(start, end) if not self.text[index].isspace()] or [start]
+        index = words[ahead] if ahead < len(words) else words[-1] + 1
+        return self.text.count("\n", 0, index) + 1, index - self.text.rfind("\n", 0, index)
 
 
 def read(path: Path) -> Document:
@@ -73,13 +92,16 @@ def read(path: Path) -> Document:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise RuleFileError([Fault(path, line, 1, "not UTF-8 text", "save the file as UTF-8")]) from None
-    loader = yaml.SafeLoader(text)
     try:
+        loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
         if node is None:
             raise RuleFileError([Fault(path, 1, 1, "the file is empty")])
-        reader = _Reader(path, loader)
+        reader = _Reader(path, loader, text)
         data = reader.plain(node, ())
+    except yaml.reader.ReaderError as error:
+        line, column = text.count("\n", 0, error.position) + 1, error.position - text.rfind("\n", 0, error.position)
+        raise RuleFileError([Fault(path, line, column, f"not YAML: {error.reason}")]) from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
@@ -88,26 +110,28 @@ def read(path: Path) -> Document:
         raise RuleFileError([Fault(path, 1, 1, f"not YAML: {error}")]) from None
     except RecursionError:
         raise RuleFileError([Fault(path, 1, 1, "nested too deeply")]) from None
-    finally:
-        loader.dispose()  # type: ignore[no-untyped-call]
     if reader.faults:
         raise RuleFileError(reader.faults)
-    return Document(path, data, reader.marks)
+    return Document(path, data, reader.marks, text, reader.folded)
 
 
 class _Reader:
     """Turns YAML nodes into plain data and remembers where everything stood."""
 
-    def __init__(self, path: Path, loader: yaml.SafeLoader) -> None:
-        self.path, self.loader = path, loader
+    def __init__(self, path: Path, loader: yaml.SafeLoader, text: str) -> None:
+        self.path, self.loader, self.text = path, loader, text
+        self.folded: dict[Keys, tuple[int, int]] = {}
         self.marks: dict[Keys, tuple[int, int]] = {}
         self.faults: list[Fault] = []
         self.seen: set[int] = set()
 
     def plain(self, node: yaml.Node, keys: Keys) -> Any:  # noqa: ANN401  YAML is anything
         line, column = node.start_mark.line + 1, node.start_mark.column + 1
-        if isinstance(node, yaml.ScalarNode) and node.style in {"|", ">"}:
-            line, column = line + 1, 1
+        if isinstance(node, yaml.ScalarNode) and node.start_mark.line != node.end_mark.line:
+            start = node.start_mark.index + (1 if node.style in {"'", '"'} else 0)
+            if node.style in {"|", ">"}:
+                start = self.text.index("\n", start) + 1
+            self.folded[keys] = (start, node.end_mark.index)
         self.marks[keys] = (line, column + (1 if getattr(node, "style", None) in {"'", '"'} else 0))
         if id(node) in self.seen:
             self.faults.append(Fault(self.path, line, column, "anchors and aliases are not supported", "write it out"))
@@ -117,7 +141,11 @@ class _Reader:
             return self._mapping(node, keys)
         if isinstance(node, yaml.SequenceNode):
             return [self.plain(item, (*keys, index)) for index, item in enumerate(node.value)]
-        return self.loader.construct_object(node)  # type: ignore[no-untyped-call]
+        try:
+            return self.loader.construct_object(node)
+        except (ValueError, LookupError, AttributeError) as error:  # 2024-99-99, !!int x, !!bool x, !!timestamp x
+            self.faults.append(Fault(self.path, line, column, f"{node.value!r} cannot be read: {error}", "quote it"))
+            return None
 
     def _mapping(self, node: yaml.MappingNode, keys: Keys) -> dict[str, Any]:
         made: dict[str, Any] = {}
@@ -138,22 +166,24 @@ def build(model: type[M], document: Document) -> M:
     """Validate one document. Raises ``RuleFileError`` with all its faults."""
     if not isinstance(document.data, dict):
         raise RuleFileError([document.fault((), "keys and values are needed here")])
+    faults = list(_order_faults(document, model)) if model is Rule else []
     try:
         made = model.model_validate(document.data)
     except ValidationError as error:
-        raise RuleFileError([_fault(document, model, one) for one in error.errors()]) from None
-    if model is Rule:
-        _check_order(document, model)
+        raise RuleFileError([*faults, *(_fault(document, model, one) for one in error.errors())]) from None
+    if faults:
+        raise RuleFileError(faults)
     return made
 
 
-def _check_order(document: Document, model: type[BaseModel]) -> None:
+def _order_faults(document: Document, model: type[BaseModel]) -> Iterator[Fault]:
     order = [field.alias or name for name, field in model.model_fields.items()]
     given = [key for key in document.data if key in order]
-    for before, after in zip(given, given[1:], strict=False):
+    for before, after in pairwise(given):
         if order.index(after) < order.index(before):
             hint = f"the order is {', '.join(key for key in order if key in given)}"
-            raise RuleFileError([document.fault((after, "key"), f"key {after!r} stands behind {before!r}", hint)])
+            yield document.fault((after, "key"), f"key {after!r} stands behind {before!r}", hint)
+            return
 
 
 def _fault(document: Document, model: type[BaseModel], error: Any) -> Fault:  # noqa: ANN401  pydantic's ErrorDetails
@@ -164,6 +194,8 @@ def _fault(document: Document, model: type[BaseModel], error: Any) -> Fault:  # 
         return document.fault((*keys, "key"), f"unknown key {keys[-1]!r}", nearest(str(keys[-1]), dict.fromkeys(known)))
     if error["type"] == "missing":
         message, keys = f"key {keys[-1]!r} is missing", keys[:-1]
+    elif keys[-1:] == ("[key]",):
+        keys = (*keys[:-1], "key")
     elif error["type"] == "literal_error":
         message = f"{error['input']!r} is not one of {error['ctx']['expected']}"
     return document.fault(keys, message, hint)
@@ -232,8 +264,17 @@ def load(folders: Sequence[Path]) -> tuple[Loaded, list[Fault]]:
     levers, rules = each(Levers, named("levers.yaml")), each(Rule, _rule_files(folders))
     if not metrics or not signals or not facts or not levers:
         raise RuleFileError(faults or [Fault(folders[0], 0, 0, "has no metrics, signals, facts and levers files")])
+    for folder in folders:
+        faults += _same_ids([(document, rule) for document, rule in rules if document.path.is_relative_to(folder)])
     last = {rule.id: (document, rule) for document, rule in rules}
     return Loaded(metrics[-1], tuple(signals), tuple(facts), tuple(levers), tuple(last.values())), faults
+
+
+def _same_ids(rules: Iterable[tuple[Document, Rule]]) -> Iterator[Fault]:
+    first: dict[str, Path] = {}
+    for document, rule in rules:
+        if first.setdefault(rule.id, document.path) != document.path:
+            yield document.fault(("id",), f"rule {rule.id!r} is already in {first[rule.id]}")
 
 
 def _rule_files(folders: Sequence[Path]) -> list[Path]:

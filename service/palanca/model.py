@@ -10,13 +10,14 @@ Three groups, in the order in which a diagnosis makes them:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping  # noqa: TC003  pydantic and dataclasses read the annotations at run time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from palanca.moments import seconds
 from palanca.releases import ReleaseRange
 
 if TYPE_CHECKING:
@@ -25,32 +26,8 @@ if TYPE_CHECKING:
 
 # --- scalars -------------------------------------------------------------------------------------
 
-_DURATION = re.compile(r"^(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?$")
 _IDENTIFIER = re.compile(r"^[a-z][a-z0-9_]*$")
 _RULE_ID = re.compile(r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$")
-
-
-def seconds(text: object) -> float:
-    """Read a Prometheus duration (``5m``, ``1h30m``, ``0s``) as seconds. Raises ``ValueError``."""
-    if isinstance(text, int | float) and not isinstance(text, bool):
-        return float(text)
-    found = _DURATION.match(str(text).strip())
-    if not str(text).strip() or found is None:
-        message = f"{text!r} is not a duration such as 30s, 5m or 1h30m"
-        raise ValueError(message)
-    days, hours, minutes, secs = (int(part or 0) for part in found.groups())
-    return float(((days * 24 + hours) * 60 + minutes) * 60 + secs)
-
-
-def duration(value: float) -> str:
-    """Write seconds as the shortest Prometheus duration: ``90`` -> ``1m30s``."""
-    left = round(value)
-    parts = []
-    for size, letter in ((86400, "d"), (3600, "h"), (60, "m"), (1, "s")):
-        count, left = divmod(left, size)
-        if count:
-            parts.append(f"{count}{letter}")
-    return "".join(parts) or "0s"
 
 
 def _identifier(text: str) -> str:
@@ -68,11 +45,18 @@ def _rule_id(text: str) -> str:
 
 
 def _range(text: object) -> ReleaseRange:
-    return text if isinstance(text, ReleaseRange) else ReleaseRange.parse(str(text))
+    return text if isinstance(text, ReleaseRange) else ReleaseRange.parse(_quoted(text))
 
 
 def _ranges(text: object) -> tuple[ReleaseRange, ...]:
-    return tuple(ReleaseRange.parse(part) for part in str(text).split(","))
+    return tuple(ReleaseRange.parse(part) for part in _quoted(text).split(","))
+
+
+def _quoted(text: object) -> str:
+    if not isinstance(text, str):  # YAML reads a bare 0.10 as the number 0.1
+        message = f"{text!r} is no text; write releases with three numbers or in quotes"
+        raise ValueError(message)  # noqa: TRY004  pydantic turns only ValueError into a fault
+    return text
 
 
 Duration = Annotated[float, BeforeValidator(seconds)]
@@ -156,13 +140,13 @@ class Expand(Spec):
     """Makes one signal a label value: ``acceptance_pos`` over ``position`` 0..7."""
 
     label: str
-    values: tuple[str, ...]
+    values: tuple[str, ...] = Field(min_length=1)
 
 
 class Signal(Spec):
     """One number per target: one meaning, one unit, one window.
 
-    Exactly one of ``avg max min now rate increase mean quantile resets changes since present expr`` says how it is read.
+    Exactly one of the ``SIGNAL_KINDS`` says how it is read.
     ``per`` divides a rate by another; ``or_gauge`` is read where the family of the rate does not exist;
     ``fallback`` is another signal, read where this one has no family.
     """
@@ -193,7 +177,6 @@ class Signal(Spec):
     expand: Expand | None = None
     better: Literal["lower", "higher"] | None = None
     note: str | None = None
-
 
     @model_validator(mode="after")
     def _one_kind(self) -> Signal:
@@ -346,7 +329,7 @@ class Catalogue:
 
     def rule(self, rule_id: str) -> Rule:
         """Return the rule of that id. Raises ``KeyError``."""
-        return next(rule for rule in self.rules if rule.id == rule_id) if rule_id else self.rules[0]
+        return {rule.id: rule for rule in self.rules}[rule_id]
 
 
 # --- what was read -------------------------------------------------------------------------------
@@ -459,6 +442,8 @@ class Readings:
     facts: tuple[Mapping[str, Fact], ...]
     versions: tuple[VllmVersion | None, ...]
     source: SourceInfo
+    info: tuple[Mapping[str, str], ...] = ()
+    """Labels of ``cache_config_info`` of each target; empty without it."""
     names: frozenset[str] = frozenset()
     """Full metric names seen in the source, for PromQL in evidence."""
 

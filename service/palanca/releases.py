@@ -58,6 +58,9 @@ class ReleaseRange:
     def parse(cls, text: str) -> ReleaseRange:
         """Read ``0.4.0-0.10.2``, ``0.33.0`` (that one) or ``0.24.0+`` (from there on). Raises ``ValueError``."""
         first, dash, last = text.strip().partition("-")
+        if "+" in last or "+" in first[:-1]:
+            message = f"{text!r} is not a vLLM release such as 0.10.2 or a range such as 0.4.0-0.10.2 or 0.24.0+"
+            raise ValueError(message)
         if first.endswith("+") and not dash:
             made = cls(Release(first[:-1].strip()))
         else:
@@ -71,6 +74,11 @@ class ReleaseRange:
     def __contains__(self, release: Release) -> bool:
         """Both ends belong to the range."""
         return self.first <= release and (self.last is None or release <= self.last)
+
+    def overlaps(self, other: ReleaseRange) -> bool:
+        """Whether some release belongs to both."""
+        ours, theirs = self.last or other.first, other.last or self.first
+        return self.first <= theirs and other.first <= ours
 
     def __str__(self) -> str:
         """In the form that ``parse`` reads."""

@@ -1,0 +1,1 @@
+"""From findings and facts to recommendations. Pure."""

@@ -39,7 +39,9 @@ def spell(
 
 
 def _forms(lever: Lever, version: VllmVersion | None, releases: Sequence[str]) -> list[LeverForm] | None:
-    first, last = (Release(version.first), Release(version.last)) if version else (Release(releases[0]), Release(releases[-1]))
+    first, last = (
+        (Release(version.first), Release(version.last)) if version else (Release(releases[0]), Release(releases[-1]))
+    )
     span = [Release(release) for release in releases if first <= Release(release) <= last] or [last]
     used: list[LeverForm] = []
     for release in span:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from palanca.model import Advice, Catalogue, Direction, Fact, Lever, Rule, VllmVersion
 
 RISK_ORDER = ("low", "medium", "high")
+Value = float | bool | str | None
 _WHOLE = ("requests", "tokens", "blocks", "tokens/request")
 
 
@@ -67,11 +68,15 @@ def _recommendation(
     direction = _direction(advice.direction, current, proposed)
     if direction is None:
         return None
-    spelling = spell(lever, version, catalogue.metrics.releases, direction, None if proposed is None else word(proposed))
+    spelling = spell(
+        lever, version, catalogue.metrics.releases, direction, None if proposed is None else word(proposed)
+    )
     if spelling is None:
         return None
     if spelling.others:
-        computed_from += f"; in older releases of the range {version.text if version else ''}: {', '.join(spelling.others)}"
+        computed_from += (
+            f"; in older releases of the range {version.text if version else ''}: {', '.join(spelling.others)}"
+        )
     return Recommendation(
         lever=advice.lever,
         direction=direction,
@@ -91,9 +96,7 @@ def _recommendation(
     )
 
 
-def _value(
-    advice: Advice, lever: Lever, row: int, environment: ReadingsEnvironment
-) -> tuple[float | bool | str | None, str]:
+def _value(advice: Advice, lever: Lever, row: int, environment: ReadingsEnvironment) -> tuple[Value, str]:
     """Return the proposed value and how it was computed, or None and the reason."""
     if advice.direction in {"enable", "disable"}:
         return advice.direction == "enable", "a switch"
@@ -121,9 +124,7 @@ def _scalar(name: str, environment: ReadingsEnvironment, row: int) -> float:
     return float(table[row % len(table), -1])
 
 
-def _direction(
-    wanted: Direction, current: float | bool | str | None, proposed: float | bool | str | None
-) -> Direction | None:
+def _direction(wanted: Direction, current: Value, proposed: Value) -> Direction | None:
     """Return the direction to show; None when the change is none, or goes the other way than the rule wants."""
     if current is not None and proposed is not None and current == proposed:
         return None
@@ -138,7 +139,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def word(value: float | bool | str) -> str:
+def word(value: float | bool | str) -> str:  # noqa: FBT001  a value, not an option
     """Write a value as on a command line: ``96``, ``0.92``, ``fp8``."""
     if isinstance(value, bool):
         return str(value).lower()

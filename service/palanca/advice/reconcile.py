@@ -69,7 +69,9 @@ def _agreed(
             from palanca.advice.recommend import word  # noqa: PLC0415
 
             argument = argument.replace(word(one.proposed or 0), word(proposed or 0))
-        applies_to = one.applies_to if len(scope) == 1 else f"{len(engines)} of {len(scope)} engines of this command line"
+        applies_to = (
+            one.applies_to if len(scope) == 1 else f"{len(engines)} of {len(scope)} engines of this command line"
+        )
         kept.append(replace(one, proposed=proposed, argument=argument, applies_to=applies_to))
     return tuple(kept)
 

@@ -1,0 +1,1 @@
+"""Diagnoses as text, markdown and JSON. Pure."""

@@ -1,0 +1,1 @@
+"""Signals: one definition, two readers (PromQL and samples), one assembly."""

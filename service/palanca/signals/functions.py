@@ -69,7 +69,8 @@ def rate(times: Times, values: Values, ends: Times, window_ms: int, *, left_open
         if not left_open:
             start = np.where(start < threshold, start, average / 2)
         end = np.where(to_end < threshold, to_end, average / 2)
-        result[:, usable] = increase * ((sampled + start + end) / sampled) / (window_ms / 1000.0)
+        # In Prometheus' order, to the last bit: a rank that equals a bucket's count must fall into the same bucket.
+        result[:, usable] = increase * ((sampled + start + end) / sampled / (window_ms / 1000.0))
     return result
 
 
@@ -92,7 +93,8 @@ resets = _over_time(lambda window: np.sum(window[:, 1:] < window[:, :-1], axis=1
 
 def _changed(window: Values) -> Values:
     before, after = window[:, :-1], window[:, 1:]
-    return np.sum((before != after) & ~(np.isnan(before) & np.isnan(after)), axis=1).astype(float)
+    different: NDArray[np.bool_] = (before != after) & ~(np.isnan(before) & np.isnan(after))
+    return np.asarray(different.sum(axis=1), dtype=np.float64)
 
 
 changes = _over_time(_changed)

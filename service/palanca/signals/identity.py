@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from palanca.model import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from palanca.model import Family, Metrics
 
@@ -37,19 +37,64 @@ def same_server(server: Target, target: Target) -> bool:
     return all(ours.get(label, value) == value for label, value in theirs.items())
 
 
+def _place(target: Target) -> tuple[str, ...]:
+    labels = target.as_dict()
+    return tuple(labels.get(label, "") for label in SERVER_LABELS)
+
+
 class ServerIndex:
     """Finds the server-wide series of each target without comparing all pairs."""
 
     def __init__(self, servers: Iterable[Target]) -> None:
         self._by_place: dict[tuple[str, ...], list[Target]] = {}
         for server in servers:
-            self._by_place.setdefault(tuple(server.get(label) for label in SERVER_LABELS), []).append(server)
+            self._by_place.setdefault(_place(server), []).append(server)
 
     def of(self, target: Target) -> Target | None:
         """The best match for a target: the one with the most labels in common; None without any."""
-        near = self._by_place.get(tuple(target.get(label) for label in SERVER_LABELS), [])
+        near = self._by_place.get(_place(target), [])
         fitting = [server for server in near if same_server(server, target)]
         return max(fitting, key=lambda server: (len(server.labels), server.labels), default=None)
+
+
+def join_servers(
+    names: Mapping[Target, set[str]], servers: Mapping[Target, set[str]], alone: Callable[[Target], bool]
+) -> dict[Target, set[str]]:
+    """Give targets the names of their server-wide series.
+
+    An ``up`` series beside no target becomes a target of its own where ``alone`` says so: a server that is up, or
+    down, without any vLLM series.
+    """
+    targets = {target: set(own) for target, own in names.items()}
+    near: dict[tuple[str, ...], list[Target]] = {}
+    for target in names:
+        near.setdefault(_place(target), []).append(target)
+    for server, known in servers.items():
+        fitting = [target for target in near.get(_place(server), ()) if same_server(server, target)]
+        for target in fitting:
+            targets[target] |= known
+        if not fitting and "up" in known and alone(server):
+            targets[server] = set(known)
+    return targets
+
+
+def newest_info(
+    targets: Iterable[Target], rows: Iterable[tuple[Mapping[str, str], int]], metrics: Metrics
+) -> dict[Target, dict[str, str]]:
+    """Find the labels of ``cache_config_info`` for each target; ``rows`` are labels and newest times.
+
+    Of several series of one server, as after a change of its configuration, the one with the newest sample counts.
+    """
+    family = metrics.families.get("cache_config_info")
+    if family is None:
+        return {}
+    newest: dict[Target, tuple[int, list[tuple[str, str]]]] = {}
+    for labels, at in rows:
+        server = identity(labels, family)
+        newest[server] = max(newest.get(server, (0, [])), (at, sorted(labels.items())))
+    index = ServerIndex(newest)
+    found = {target: index.of(target) for target in targets}
+    return {target: dict(newest[server][1]) for target, server in found.items() if server is not None}
 
 
 def unprefixed(name: str, metrics: Metrics) -> tuple[str, str] | None:

@@ -1,4 +1,4 @@
-"""Signals as compositions of leaves: one PromQL function over one family. Both readers evaluate leaves, nothing else."""
+"""Signals as compositions of leaves: one PromQL function over one family. Readers evaluate leaves, nothing else."""
 
 from __future__ import annotations
 
@@ -106,9 +106,9 @@ def compose(signal: Signal, *, window: float | None = None, histogram: Callable[
 
     match kind:
         case "avg" | "max" | "min" | "now":
-            return one(kind)  # type: ignore[arg-type]
+            return one(kind)
         case "resets" | "changes":
-            return one(kind, part=part)  # type: ignore[arg-type]
+            return one(kind, part=part)
         case "since" | "present":
             return one("now")
         case "increase":
@@ -120,10 +120,12 @@ def compose(signal: Signal, *, window: float | None = None, histogram: Callable[
             below = Leaf("rate", signal.per or "", span, per_part, tuple(sorted(signal.per_where.items())))
             return Composition((Leaf("rate", family, span, part, where), below), _ratio(signal.times))
         case "mean":
-            above, below = (Leaf("rate", family, span, half, where) for half in ("sum", "count"))  # type: ignore[arg-type]
+            above, below = (Leaf("rate", family, span, half, where) for half in ("sum", "count"))
             return Composition((above, below), _ratio(signal.times))
         case "quantile":
-            return Composition((Leaf("quantile", family, span, "", where, signal.quantile or 0.0),), lambda value: value)
+            return Composition(
+                (Leaf("quantile", family, span, "", where, signal.quantile or 0.0),), lambda value: value
+            )
         case _:
             return None
 

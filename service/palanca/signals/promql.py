@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from palanca import expressions
 from palanca.expressions import Arithmetic, Call, Name, Number
-from palanca.model import duration
+from palanca.moments import duration
 from palanca.signals.identity import COPY_LABELS, PROCESS_LABEL
 from palanca.signals.leaves import Leaf, compose
 

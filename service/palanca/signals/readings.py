@@ -15,7 +15,7 @@ from palanca.signals.samples import HEARTBEAT, larger
 from palanca.signals.versions import VersionTable, available
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
@@ -62,7 +62,9 @@ def read(
         _read_signal(context, name, signals)
     covered = np.minimum(age[:, -1], np.inf) if len(found.targets) else np.zeros(0)
     empty: tuple[Mapping[str, object], ...] = tuple({} for _ in found.targets)
-    return Readings(found.targets, grid.times, signals, covered, empty, versions, source)  # type: ignore[arg-type]
+    info = tuple(found.info.get(target, {}) for target in found.targets)
+    exposed = frozenset(prefix + name for prefix in found.prefixes for names in found.names.values() for name in names)
+    return Readings(found.targets, grid.times, signals, covered, empty, versions, source, info, exposed)  # type: ignore[arg-type]
 
 
 def _ages(found: Discovery, grid: Grid) -> tuple[Array, NDArray[np.bool_]]:
@@ -83,11 +85,7 @@ def _read_signal(context: _Context, name: str, done: dict[str, SignalReadings]) 
     if name in done:
         return done[name]
     signal = context.catalogue.signals[name]
-    made = (
-        _expression(context, signal, done)
-        if signal.expr is not None
-        else _measured(context, signal)
-    )
+    made = _expression(context, signal, done) if signal.expr is not None else _measured(context, signal)
     if signal.fallback is not None:
         other = _read_signal(context, signal.fallback, done)
         made = _fall_back(made, other)
@@ -107,9 +105,7 @@ def _fall_back(made: SignalReadings, other: SignalReadings) -> SignalReadings:
 
 def _measured(context: _Context, signal: Signal) -> SignalReadings:
     families = context.catalogue.metrics.families
-    composition = compose(
-        signal, window=context.window, histogram=lambda name: families[name].type == "histogram"
-    )
+    composition = compose(signal, window=context.window, histogram=lambda name: families[name].type == "histogram")
     if composition is None:
         message = "an expression has no leaves"
         raise TypeError(message)
@@ -176,9 +172,7 @@ def _states(context: _Context, values: Array, gone: NDArray[np.bool_], family: F
     return states
 
 
-def _lacking(
-    context: _Context, target: Target, version: VllmVersion | None, family: Family, known: set[str]
-) -> State:
+def _lacking(context: _Context, target: Target, version: VllmVersion | None, family: Family, known: set[str]) -> State:
     """Say why a target has no value: never had the family (absent, by design or not), or has it no more (stale)."""
     if known & context.found.names.get(target, frozenset()):
         return State.STALE

@@ -11,7 +11,7 @@ import numpy as np
 
 from palanca.model import Target
 from palanca.signals import functions
-from palanca.signals.identity import COPY_LABELS, PROCESS_LABEL, dropped, identity, same_server
+from palanca.signals.identity import COPY_LABELS, PROCESS_LABEL, dropped, identity, join_servers, newest_info
 from palanca.signals.leaves import MISSING, Discovery, missing
 
 if TYPE_CHECKING:
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from palanca.model import Family, Metrics
     from palanca.signals.leaves import Grid, Leaf
     from palanca.signals.store import Block, SampleStore
+
+    Copy = tuple[Target, tuple[str, ...]]
+    """An identity, and which redundant Prometheus or process a series of it comes from."""
 
 HEARTBEAT = "num_requests_running"
 LAST_HOUR_MS = 3_600_000
@@ -71,21 +74,15 @@ class SampleReader:
         prefixes: set[str] = set()
         for family_name, family in self._metrics.families.items():
             for prefix, name, block in self._blocks(family):
-                prefixes.add(prefix)
                 if not self._recent(block):
                     continue
+                prefixes.add(prefix)
                 found = servers if family.scope == "server" else names
                 for labels in block.labels:
                     found[identity(labels, family)].add(name)
                 if family.type == "histogram":
                     self._note_bounds(bounds, family_name, family, block)
-        targets = dict(names)
-        for server, known in servers.items():
-            fitting = [target for target in names if same_server(server, target)]
-            for target in fitting:
-                targets[target] |= known
-            if not fitting and "up" in known:
-                targets[server] = set(known)
+        targets = join_servers(names, servers, self._asked_for)
         ordered = tuple(sorted(targets, key=lambda target: target.labels))
         return Discovery(
             targets=ordered,
@@ -123,24 +120,25 @@ class SampleReader:
 
     def _info(self, targets: Iterable[Target]) -> dict[Target, dict[str, str]]:
         family = self._metrics.families.get("cache_config_info")
-        if family is None:
-            return {}
-        newest: dict[Target, tuple[int, dict[str, str]]] = {}
-        for _, _, block in self._blocks(family):
-            upto = int(np.searchsorted(block.times, self._ends[-1], side="right"))
-            if not upto:
-                continue
-            for labels in block.labels:
-                server = identity(labels, family)
-                at = int(block.times[upto - 1])
-                if server not in newest or at >= newest[server][0]:
-                    newest[server] = (at, dict(labels))
-        made = {}
-        for target in targets:
-            fitting = [server for server in newest if same_server(server, target)]
-            if fitting:
-                made[target] = newest[max(fitting, key=lambda server: len(server.labels))][1]
-        return made
+        rows: list[tuple[Mapping[str, str], int]] = []
+        for _, _, block in self._blocks(family) if family is not None else ():
+            if self._recent(block):
+                newest = int(block.times[np.searchsorted(block.times, self._ends[-1], side="right") - 1])
+                rows += [(labels, newest) for labels in block.labels]
+        return newest_info(targets, rows, self._metrics)
+
+    def _asked_for(self, server: Target) -> bool:
+        """Whether an ``up`` series is a target by itself: whatever is in the store, or what fits every matcher."""
+        return all(server.get(label) == value for label, value in self._matchers.items())
+
+    def label_values(self) -> dict[str, list[str]]:
+        """Label names and values of all engine-wide series, matched or not: what ``--match`` could have said."""
+        every = SampleReader(self._store, self._metrics, self._grid, left_open=self._left_open)
+        values: dict[str, set[str]] = defaultdict(set)
+        for target in every.discover().targets:
+            for label, value in target.labels:
+                values[label].add(value)
+        return {label: sorted(values[label]) for label in sorted(values)}
 
     # --- leaves ----------------------------------------------------------------------------------
 
@@ -151,52 +149,44 @@ class SampleReader:
             return self._quantile(leaf, family)
         window = round(leaf.window * 1000)
         suffix = f"_{leaf.part}" if leaf.part else ""
-        by_name: dict[str, dict[Target, NDArray[np.float64]]] = {}
-        for _, name, block in self._blocks(family, suffix=suffix, where=dict(leaf.where)):
+        by_name: dict[str, dict[Copy, NDArray[np.float64]]] = {}
+        for prefix, name, block in self._blocks(family, suffix=suffix, where=dict(leaf.where)):
             values = self._functions[leaf.function](block, window)
             rows = zip(block.labels, values, strict=True)
-            self._merge(by_name.setdefault(name, {}), rows, family, leaf)
-        found = prefer(by_name[name.name] for name in family.names if name.name in by_name)
+            self._add(by_name.setdefault(prefix + name, {}), rows, family, leaf)
+        found = prefer(_largest(copies) for copies in by_name.values())
         if family.sparse and leaf.where:
             whole = self.leaf(replace(leaf, where=()))
             zeros = {target: np.where(missing(values), values, 0.0) for target, values in whole.items()}
             found = prefer([found, zeros])
         return found
 
-    def _merge(
-        self,
-        into: dict[Target, NDArray[np.float64]],
+    @staticmethod
+    def _add(
+        copies: dict[Copy, NDArray[np.float64]],
         rows: Iterator[tuple[Mapping[str, str], NDArray[np.float64]]],
         family: Family,
         leaf: Leaf,
     ) -> None:
-        """Add up own labels and processes; of redundant Prometheus copies keep the larger."""
-        summed = leaf.function in {"rate", "resets"}
-        copies: dict[tuple[Target, tuple[str, ...]], NDArray[np.float64]] = {}
+        """Add up own labels, and processes where they are counted; redundant Prometheus copies stay apart."""
+        summed = leaf.function in {"rate", "resets", "changes"}
         for labels, values in rows:
-            process = () if summed or leaf.function == "changes" else (labels.get(PROCESS_LABEL, ""),)
+            process = () if summed else (labels.get(PROCESS_LABEL, ""),)
             copy = (*(labels.get(label, "") for label in COPY_LABELS), *process)
             key = (identity(labels, family), copy)
             copies[key] = plus(copies[key], values) if key in copies else values
-        for (target, _), values in copies.items():
-            into[target] = larger(into[target], values) if target in into else values
 
     def _quantile(self, leaf: Leaf, family: Family) -> dict[Target, NDArray[np.float64]]:
         window = round(leaf.window * 1000)
         by_name: dict[str, dict[Target, dict[float, NDArray[np.float64]]]] = {}
-        for _, name, block in self._blocks(family, suffix="_bucket", where=dict(leaf.where)):
+        for prefix, name, block in self._blocks(family, suffix="_bucket", where=dict(leaf.where)):
             rates = self._functions["rate"](block, window)
-            buckets = by_name.setdefault(name, {})
+            buckets = by_name.setdefault(prefix + name, {})
             for labels, values in zip(block.labels, rates, strict=True):
                 mine = buckets.setdefault(identity(labels, family), {})
                 bound = le_of(labels)
                 mine[bound] = plus(mine[bound], values) if bound in mine else values
-        per_name = []
-        for name in family.names:
-            if name.name not in by_name:
-                continue
-            per_name.append({t: _quantile_of(leaf.quantile, buckets) for t, buckets in by_name[name.name].items()})
-        return prefer(per_name)
+        return prefer({t: _quantile_of(leaf.quantile, of) for t, of in buckets.items()} for buckets in by_name.values())
 
     # --- series ----------------------------------------------------------------------------------
 
@@ -254,6 +244,13 @@ def plus(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
 def larger(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
     """Larger of two series as ``max`` does it: a missing side is left out, NaN only when both are."""
     return np.where(missing(a), b, np.where(missing(b), a, np.fmax(a, b)))
+
+
+def _largest(copies: Mapping[Copy, NDArray[np.float64]]) -> dict[Target, NDArray[np.float64]]:
+    found: dict[Target, NDArray[np.float64]] = {}
+    for (target, _), values in copies.items():
+        found[target] = larger(found[target], values) if target in found else values
+    return found
 
 
 def prefer(candidates: Iterable[Mapping[Target, NDArray[np.float64]]]) -> dict[Target, NDArray[np.float64]]:

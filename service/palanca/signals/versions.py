@@ -15,7 +15,7 @@ from palanca.releases import Release, ReleaseRange
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from palanca.model import Metrics, MetricName
+    from palanca.model import MetricName, Metrics
 
 Candidate = tuple[str, str]  # release, engine
 ENGINES = ("v0", "v1")
@@ -83,6 +83,10 @@ def available(family_names: Collection[MetricName], version: VllmVersion | None)
         for engine in version.engines:
             ranges = (name.v0, name.hidden_v0) if engine == "v0" else (name.v1, name.hidden_v1)
             for one in ranges:
-                if one is not None and one.first <= (span.last or one.first) and (one.last is None or span.first <= one.last):
+                if (
+                    one is not None
+                    and one.first <= (span.last or one.first)
+                    and (one.last is None or span.first <= one.last)
+                ):
                     return True
     return False

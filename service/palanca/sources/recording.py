@@ -8,12 +8,22 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from palanca.errors import RecordingError
+from palanca.errors import NoTargetsError, RecordingError, UsageError
+from palanca.model import SourceInfo
+from palanca.moments import rfc3339
+from palanca.poll import Opened, grid_for
+from palanca.signals.identity import unprefixed
+from palanca.signals.samples import SampleReader
 from palanca.signals.store import SampleStore
 from palanca.sources.openmetrics import Keep, parse
+
+if TYPE_CHECKING:
+    from palanca.model import Catalogue, Metrics
+    from palanca.poll import Question
 
 MAX_BYTES = 2 * 1024**3
 """Largest text that is read, in bytes after unpacking: weeks of scrapes of one engine, and a bound for gzip bombs."""
@@ -88,3 +98,58 @@ def _lines(pieces: Iterator[bytes], path: Path) -> Iterator[bytes]:
             )
     if rest:
         yield rest
+
+
+class RecordingSource:
+    """A recording as a source: its newest sample is now, unless another moment inside it is asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def open(self, question: Question, catalogue: Catalogue) -> Opened:
+        """Load the series that the catalogue knows. Raises ``RecordingError``, ``NoTargetsError``, ``UsageError``."""
+        store = load(self._path, keep=known_names(catalogue.metrics))
+        if not _vllm_names(store, catalogue.metrics):
+            prefixes = ", ".join(f"{prefix}*" for prefix in catalogue.metrics.prefixes)
+            message = f"{self._path}: has no vLLM series (looked for {prefixes})"
+            raise NoTargetsError(message)
+        first, last = store.span()
+        end = last if question.at is None else question.at
+        if not first <= end <= last:
+            message = (
+                f"--at {rfc3339(end)} is outside the recording {self._path}, "
+                f"which goes from {rfc3339(first)} to {rfc3339(last)}"
+            )
+            raise UsageError(message)
+        grid = grid_for(catalogue, end)
+        reader = SampleReader(store, catalogue.metrics, grid, matchers=question.matchers)
+        if question.matchers and not reader.discover().targets:
+            raise NoTargetsError(_nothing_selected(question.matchers, reader.label_values()))
+        info = SourceInfo(name="recording", url=str(self._path), age_s=round(last - end, 3))
+        return Opened(reader, grid, info)
+
+
+def known_names(metrics: Metrics) -> Keep:
+    """Return a test for the metric names that some family has, under any live prefix and with any suffix."""
+    known: set[str] = set()
+    for family in metrics.families.values():
+        suffixes = ("_bucket", "_sum", "_count") if family.type == "histogram" else ("",)
+        prefixes = metrics.prefixes if family.prefixed else ("",)
+        known |= {prefix + name.name + suffix for name in family.names for prefix in prefixes for suffix in suffixes}
+    return known.__contains__
+
+
+def _vllm_names(store: SampleStore, metrics: Metrics) -> list[str]:
+    return [name for name in store.names if unprefixed(name, metrics)]
+
+
+def _nothing_selected(matchers: Mapping[str, str], known: Mapping[str, Sequence[str]]) -> str:
+    asked = " ".join(f"--match {label}={value}" for label, value in matchers.items())
+    lines = [f"{asked} selects nothing; labels that exist:"]
+    lines += [f"  {label}: {', '.join(_shown(value) for value in values[:8])}" for label, values in known.items()]
+    return "\n".join(lines)
+
+
+def _shown(value: str, longest: int = 80) -> str:
+    plain = value.encode("unicode_escape").decode("ascii") if not value.isprintable() else value
+    return plain if len(plain) <= longest else plain[: longest - 3] + "..."

@@ -1,0 +1,180 @@
+"""Servers that tests speak to: a real Prometheus over a recording, and one that answers whatever a test wants."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs
+
+ROOT = Path(__file__).parents[1]
+
+
+def tool(name: str) -> str:
+    """Path of promtool or prometheus: from the PATH, else as ``.ci/test-tools`` gives it."""
+    found = shutil.which(name)
+    if found is not None:
+        return found
+    listed = subprocess.run([ROOT / ".ci" / "test-tools"], check=True, capture_output=True, text=True).stdout
+    return next(line for line in listed.splitlines() if line.endswith(f"/{name}"))
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def import_text(text: Path, data: Path) -> None:
+    """Make a data folder of OpenMetrics text, plain or packed."""
+    plain = text
+    if text.suffix == ".gz":
+        plain = data.with_suffix(".om")
+        plain.write_bytes(gzip.decompress(text.read_bytes()))
+    command = [tool("promtool"), "tsdb", "create-blocks-from", "openmetrics", str(plain), str(data)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@contextmanager
+def prometheus(text: Path, folder: Path) -> Iterator[str]:
+    """Serve OpenMetrics text by a Prometheus of its own in ``folder``; yields its URL and ends it."""
+    data, config = folder / "data", folder / "prometheus.yml"
+    folder.mkdir(parents=True, exist_ok=True)
+    import_text(text, data)
+    config.write_text("global: {}\n")
+    port = free_port()
+    command = [
+        tool("prometheus"), f"--config.file={config}", f"--storage.tsdb.path={data}",
+        "--storage.tsdb.retention.time=100y", f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn",
+    ]  # fmt: skip
+    url = f"http://127.0.0.1:{port}"
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "GOMAXPROCS": "2"})
+        try:
+            _wait(url + "/-/ready", process, folder / "log")
+            yield url
+        finally:
+            process.kill()
+            process.wait(timeout=30)
+            shutil.rmtree(data, ignore_errors=True)
+
+
+def _wait(url: str, process: subprocess.Popen[bytes], log: Path, seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        assert process.poll() is None, log.read_text()
+        try:
+            with urllib.request.urlopen(url, timeout=2):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.05)
+    raise AssertionError(log.read_text())
+
+
+# --- a server that answers as a test says ----------------------------------------------------------
+
+
+@dataclass
+class Request:
+    """One request as it arrived."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    form: dict[str, list[str]]
+
+
+@dataclass
+class Reply:
+    """An answer; with ``drip`` its bytes leave one by one, that many seconds apart, headers included if ``raw``."""
+
+    status: int = 200
+    body: bytes = b""
+    headers: dict[str, str] = field(default_factory=dict)
+    drip: float = 0.0
+    raw: bool = False
+    length: int | None = None
+    """A Content-Length that is not the body's own."""
+
+
+@dataclass
+class Canned:
+    """A running server: its URL and what it was asked."""
+
+    url: str
+    requests: list[Request]
+
+
+@contextmanager
+def answering(reply: Callable[[Request], Reply] | Sequence[Reply] | Reply) -> Iterator[Canned]:
+    """Serve replies: one for all requests, one after another (the last one stays), or as a function says."""
+    asked: list[Request] = []
+    over = threading.Event()
+
+    def choose(request: Request) -> Reply:
+        if isinstance(reply, Reply):
+            return reply
+        if isinstance(reply, Sequence):
+            return reply[min(len(asked), len(reply)) - 1]
+        return reply(request)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self._answer()
+
+        def do_POST(self) -> None:
+            self._answer()
+
+        def _answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            request = Request(self.command, self.path, dict(self.headers), parse_qs(body.decode()))
+            asked.append(request)
+            one = choose(request)
+            try:
+                if one.raw:
+                    self._send(b"HTTP/1.1 200 OK\r\nX-Long: " + b"a" * 10_000, one.drip)
+                    return
+                self.send_response(one.status)
+                length = len(one.body) if one.length is None else one.length
+                for name, value in {"Content-Length": str(length), **one.headers}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self._send(one.body, one.drip)
+                self.close_connection = one.length is not None
+            except OSError:
+                self.close_connection = True
+
+        def _send(self, data: bytes, drip: float) -> None:
+            for byte in [data] if not drip else [data[at : at + 1] for at in range(len(data))]:
+                self.wfile.write(byte)
+                self.wfile.flush()
+                if over.wait(drip) if drip else False:
+                    return
+
+        def log_message(self, *_: object) -> None:  # type: ignore[override]
+            """Stay quiet."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield Canned(f"http://127.0.0.1:{server.server_port}", asked)
+        finally:
+            over.set()
+            server.shutdown()
+            thread.join()
