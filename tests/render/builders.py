@@ -72,6 +72,18 @@ def lower_slots(proposed: float = 96.0) -> Recommendation:
     )
 
 
+def drop_override() -> Recommendation:
+    """Leave out ``--num-gpu-blocks-override``."""
+    return replace(
+        lower_slots(),
+        lever="num_gpu_blocks_override",
+        flag="--num-gpu-blocks-override",
+        direction="disable",
+        proposed=False,
+        argument="remove --num-gpu-blocks-override",
+    )
+
+
 def fp8_cache() -> Recommendation:
     """Set ``--kv-cache-dtype fp8``."""
     return Recommendation(

@@ -13,6 +13,7 @@ from tests.render.builders import (
     bad_report,
     catalogue,
     diagnosis,
+    drop_override,
     idle,
     lower_slots,
     misses,
@@ -109,6 +110,16 @@ def test_change_without_current_value() -> None:
     """Where nobody knows the current value, only the new one stands."""
     made = diagnosis(report(findings=(saturated(recommendations=(replace(lower_slots(), current=None),)),)))
     assert ["```diff", "+ --max-num-seqs 96", "```"] == section(made, "### Change")[:3]
+
+
+@pytest.mark.parametrize(
+    ("current", "expected"), [(256.0, "- --num-gpu-blocks-override 256"), (None, "- --num-gpu-blocks-override")]
+)
+def test_flag_that_goes(current: float | None, expected: str) -> None:
+    """A flag to be left out has only the old line."""
+    change = replace(drop_override(), current=current)
+    made = diagnosis(report(findings=(saturated(recommendations=(change,)),)))
+    assert ["```diff", expected, "```"] == section(made, "### Change")[:3]
 
 
 def test_change_without_argument() -> None:

@@ -87,10 +87,11 @@ def test_evidence() -> None:
 
 
 def test_evidence_on_a_narrow_terminal() -> None:
-    """Where columns do not fit, evidence is a sentence, and its note follows."""
+    """Where columns do not fit, evidence is a sentence, and a note gives way first."""
     evidence = Evidence("waiting_share", 0.42, ">", 0.2, "ratio", "", note="bottleneck")
     made = diagnosis(report(findings=(saturated(evidence=(evidence,)),)))
     assert ["Evidence", "  Waiting share  0.42  > 0.2  (bottleneck)"] == lines(made, "Evidence", 2, width=44)
+    assert ["  Waiting share  0.42  > 0.2"] == lines(made, "  Waiting", 1, width=40)
     expected = ["  Preemptions per minute: 42", "    preemptions/min > 30 preemptions/min"]
     assert expected == lines(one_saturated(), "  Preemptions", 2, width=40)
 

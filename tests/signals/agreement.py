@@ -71,9 +71,8 @@ def differences(asked: Readings, computed: Readings) -> tuple[list[str], float]:
         there = ~(np.isnan(one.values) & np.isnan(other.values))
         a, b = one.values[there], other.values[there]
         off = np.abs(a - b)
-        with np.errstate(invalid="ignore"):
-            wrong = ~(off <= np.maximum(TOLERANCE * np.abs(b), NOTHING)) & (a != b)
+        wrong = ~(off <= np.maximum(TOLERANCE * np.abs(b), NOTHING))
         words += [f"{name}: {x!r} {y!r}" for x, y in list(zip(a[wrong], b[wrong], strict=True))[:2]]
-        sizable = np.isfinite(b) & (np.abs(b) > NOTHING)
+        sizable = np.abs(b) > NOTHING
         worst = max(worst, float(np.max(off[sizable] / np.abs(b[sizable]), initial=0.0)))
     return words, worst

@@ -58,8 +58,8 @@ def now(times: Sequence[float], values: Sequence[float], end: float, *, left_ope
         pytest.param([-20, 0, 20, 40, 60], [99, 1, 2, 3, 4], 60, 60, 3 / 60, id="reset before the window"),
         # average interval 10: 10 to the start is below 11, so all of it is added; 50 samples seconds, 60 in all
         pytest.param([10, 20, 30, 40, 50, 60], [100, 110, 120, 130, 140, 150], 60, 60, 1.0, id="start within 1.1 intervals"),
-        # 11 to the start is not below 11: half an interval is added
-        pytest.param([11, 21, 31, 41, 51, 60.999], [100, 110, 120, 130, 140, 149.999], 60.999, 60.999, 54.999 / 60.999, id="start beyond 1.1"),
+        # 12 to the start is beyond it: half an interval is added
+        pytest.param([12, 22, 32, 42, 52, 62], [100, 110, 120, 130, 140, 150], 62, 62, 55 / 62, id="start beyond 1.1 intervals"),
         pytest.param([0, 10, 20, 30, 40, 50], [100, 110, 120, 130, 140, 150], 60, 60, 1.0, id="end within 1.1 intervals"),
         pytest.param([0, 10, 20, 30, 40], [100, 110, 120, 130, 140], 60, 60, 45 / 60, id="end beyond 1.1 intervals"),
         # zero is reached 5 s before the first sample, earlier than the start of the window

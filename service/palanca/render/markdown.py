@@ -26,6 +26,7 @@ from palanca.render.words import (
     other_values,
     plural,
     printable,
+    removed,
     setting,
     some_engines,
     target_names,
@@ -173,7 +174,8 @@ def _change(recommendation: Recommendation) -> list[str]:
     current = recommendation.current
     old = current is not None and not isinstance(current, bool) and recommendation.flag
     before = [f"- {recommendation.flag} {setting(current)}"] if old else []
-    return block([*before, f"+ {recommendation.argument}"], "diff")
+    after = [] if removed(recommendation) else [f"+ {recommendation.argument}"]
+    return block([*before, *after] or [f"- {recommendation.flag}"], "diff")
 
 
 def _details(

@@ -239,7 +239,8 @@ def _evidence(page: Page, rows: Sequence[tuple[str, str, str, str]]) -> None:
         line = title + " " * (titles - cells(title) + 2) + value + " " * (values - cells(value) + 2) + threshold
         if cells(line) + 2 > page.width:
             line = f"{title}: {value} {threshold}"
-        page.add(line + (f"  ({note})" if note else ""), indent=2, hang=2)
+        whole = f"{line}  ({note})" if note else line
+        page.add(whole if cells(whole) + 2 <= page.width else line, indent=2, hang=2)
 
 
 def _advice(page: Page, group: Group, names: Mapping[Target, str], catalogue: Catalogue | None) -> None:

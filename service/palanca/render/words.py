@@ -441,6 +441,8 @@ def change(recommendation: Recommendation) -> str:
     current, proposed = recommendation.current, recommendation.proposed
     if recommendation.direction == "none":
         return f"{name} (no flag of the engine)"
+    if removed(recommendation):
+        return f"remove {name}" + ("" if current is None else f" (now {setting(current)})")
     if isinstance(proposed, bool) or (proposed is None and recommendation.direction in {"enable", "disable"}):
         on = proposed if isinstance(proposed, bool) else recommendation.direction == "enable"
         return f"{name}: turn {'on' if on else 'off'}"
@@ -451,13 +453,19 @@ def change(recommendation: Recommendation) -> str:
     return f"{name} {setting(current)} -> {setting(proposed)}"
 
 
+def removed(recommendation: Recommendation) -> bool:
+    """Whether the flag has a value and shall be left out of the command line."""
+    argument = recommendation.argument or ""
+    return recommendation.direction == "disable" and argument.startswith("remove ")
+
+
 def details(recommendation: Recommendation, catalogue: Catalogue | None = None) -> list[tuple[str, str]]:
     """What there is to say of a recommendation, as pairs of a short label and a text."""
     pairs = [
         ("Why", recommendation.why),
         ("Now", _now(recommendation)),
         ("Computed" if recommendation.proposed is not None else "Value", recommendation.computed_from),
-        ("Set", recommendation.argument or ""),
+        ("Set", "" if removed(recommendation) else recommendation.argument or ""),
         ("Applies to", recommendation.applies_to),
         ("Effect", recommendation.effect),
         ("Trade-off", recommendation.trade_off),

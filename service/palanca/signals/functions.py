@@ -78,8 +78,9 @@ def _over_time(reduce: Callable[[Values], Values]) -> Callable[..., Values]:
     def over_time(times: Times, values: Values, ends: Times, window_ms: int, *, left_open: bool = False) -> Values:
         low, high = edges(times, ends, window_ms, left_open=left_open)
         result = np.full((len(values), ends.size), MISSING)
-        for step in np.flatnonzero(high > low):
-            result[:, step] = reduce(values[:, low[step] : high[step]])
+        with np.errstate(invalid="ignore"):  # +Inf and -Inf average to NaN
+            for step in np.flatnonzero(high > low):
+                result[:, step] = reduce(values[:, low[step] : high[step]])
         return result
 
     return over_time

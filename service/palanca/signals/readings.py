@@ -161,7 +161,7 @@ def _rows(context: _Context, leaf: Leaf) -> Array:
 
 
 def _states(context: _Context, values: Array, gone: NDArray[np.bool_], family: Family) -> NDArray[np.uint8]:
-    states = np.where(np.isnan(values), State.IDLE, State.OK).astype(np.uint8)
+    states = np.where(np.isfinite(values), State.OK, State.IDLE).astype(np.uint8)
     known = {name.name for name in family.names}
     for row, target in enumerate(context.found.targets):
         if not gone[row].any():
