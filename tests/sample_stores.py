@@ -32,7 +32,13 @@ def catalogue() -> Catalogue:
 
 
 def series(
-    name: str, values: Sequence[float], labels: Mapping[str, str] = ENGINE, *, start: float = 0.0, step: float = 15.0, **more: str
+    name: str,
+    values: Sequence[float],
+    labels: Mapping[str, str] = ENGINE,
+    *,
+    start: float = 0.0,
+    step: float = 15.0,
+    **more: str,
 ) -> Series:
     """One series with a value every ``step`` seconds from ``start`` on."""
     times = np.round((start + np.arange(len(values)) * step) * 1000).astype(np.int64)
@@ -40,27 +46,40 @@ def series(
     return Series(name, kept, times, np.asarray(values, dtype=np.float64))
 
 
-def steady(name: str, per_second: float, seconds: float, labels: Mapping[str, str] = ENGINE, *, start: float = 0.0, **more: str) -> Series:
+def steady(
+    name: str, per_second: float, seconds: float, labels: Mapping[str, str] = ENGINE, *, start: float = 0.0, **more: str
+) -> Series:
     """A counter that rises evenly, from 0 at ``start`` on."""
     values = [per_second * 15 * index for index in range(int(seconds // 15) + 1)]
-    return series(name, values, labels, start=start, **more)
+    return series(name, values, {**labels, **more}, start=start)
 
 
 def histogram(
-    name: str, observations: Mapping[float, float], total: float, seconds: float, labels: Mapping[str, str] = ENGINE, **more: str
+    name: str,
+    observations: Mapping[float, float],
+    total: float,
+    seconds: float,
+    labels: Mapping[str, str] = ENGINE,
+    **more: str,
 ) -> list[Series]:
-    """A histogram whose buckets fill evenly: ``observations`` per second up to each bound; ``total`` seconds per second."""
+    """A histogram whose buckets fill evenly: ``observations`` per second to each bound, ``total`` for the sum."""
     every = max(observations.values())
     made = [
-        steady(f"{name}_bucket", rate, seconds, labels, le="+Inf" if bound == np.inf else f"{bound}", **more)
+        steady(f"{name}_bucket", rate, seconds, {**labels, **more}, le="+Inf" if bound == np.inf else f"{bound}")
         for bound, rate in observations.items()
     ]
-    return [*made, steady(f"{name}_sum", total, seconds, labels, **more), steady(f"{name}_count", every, seconds, labels, **more)]
+    return [
+        *made,
+        steady(f"{name}_sum", total, seconds, {**labels, **more}),
+        steady(f"{name}_count", every, seconds, {**labels, **more}),
+    ]
 
 
 def scraped(path: Path, at: float, labels: Mapping[str, str] = SERVER) -> SampleStore:
     """A store of one scrape of a text of ``/metrics``."""
     samples = [
-        sample for family in text_string_to_metric_families(path.read_text(encoding="utf-8")) for sample in family.samples
+        sample
+        for family in text_string_to_metric_families(path.read_text(encoding="utf-8"))
+        for sample in family.samples
     ]
     return SampleStore([series(one.name, [one.value], {**one.labels, **labels}, start=at) for one in samples])

@@ -6,6 +6,7 @@ import gzip
 import os
 import shutil
 import socket
+import ssl
 import subprocess
 import threading
 import time
@@ -83,6 +84,17 @@ def _wait(url: str, process: subprocess.Popen[bytes], log: Path, seconds: float 
     raise AssertionError(log.read_text())
 
 
+def self_signed(pem: Path) -> Path:
+    """Make a key and a certificate of its own for 127.0.0.1, both in one file."""
+    command = [
+        "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=palanca-test",
+        "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(pem), "-out", str(pem.with_suffix(".crt")),
+    ]  # fmt: skip
+    subprocess.run(command, check=True, capture_output=True)
+    pem.write_text(pem.read_text() + pem.with_suffix(".crt").read_text())
+    return pem
+
+
 # --- a server that answers as a test says ----------------------------------------------------------
 
 
@@ -117,64 +129,85 @@ class Canned:
     requests: list[Request]
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, choose: Callable[[Request], Reply]) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.choose, self.asked, self.over = choose, list[Request](), threading.Event()
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A handshake that fails is the client's to tell."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def do_GET(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        request = Request(self.command, self.path, dict(self.headers), parse_qs(body.decode()))
+        self.server.asked.append(request)
+        try:
+            self._answer(self.server.choose(request))
+        except OSError:
+            self.close_connection = True
+
+    do_POST = do_GET  # noqa: N815  the name that http.server calls
+
+    def _answer(self, reply: Reply) -> None:
+        if reply.raw:
+            self._send(b"HTTP/1.1 200 OK\r\nX-Long: " + b"a" * 10_000, reply.drip)
+            return
+        self.send_response(reply.status)
+        length = len(reply.body) if reply.length is None else reply.length
+        for name, value in {"Content-Length": str(length), **reply.headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self._send(reply.body, reply.drip)
+        self.close_connection = reply.length is not None
+
+    def _send(self, data: bytes, drip: float) -> None:
+        for piece in [data[at : at + 1] for at in range(len(data))] if drip else [data]:
+            self.wfile.write(piece)
+            self.wfile.flush()
+            if drip and self.server.over.wait(drip):
+                return
+
+    def log_message(self, *_: object) -> None:
+        """Stay quiet."""
+
+
 @contextmanager
-def answering(reply: Callable[[Request], Reply] | Sequence[Reply] | Reply) -> Iterator[Canned]:
-    """Serve replies: one for all requests, one after another (the last one stays), or as a function says."""
-    asked: list[Request] = []
-    over = threading.Event()
+def answering(
+    reply: Callable[[Request], Reply] | Sequence[Reply] | Reply, *, pem: Path | None = None, client: bool = False
+) -> Iterator[Canned]:
+    """Serve replies: one for all requests, one after another (the last one stays), or as a function says.
+
+    ``pem`` has a key and its certificate: then it is TLS; ``client`` asks for that same certificate from who calls.
+    """
+    if isinstance(reply, Reply):
+        reply = [reply]
+    order = iter(reply) if isinstance(reply, Sequence) else None
+    last = reply[-1] if isinstance(reply, Sequence) else None
 
     def choose(request: Request) -> Reply:
-        if isinstance(reply, Reply):
-            return reply
-        if isinstance(reply, Sequence):
-            return reply[min(len(asked), len(reply)) - 1]
-        return reply(request)
+        if order is None or last is None:
+            assert callable(reply)
+            return reply(request)
+        return next(order, last)
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            self._answer()
-
-        def do_POST(self) -> None:
-            self._answer()
-
-        def _answer(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            request = Request(self.command, self.path, dict(self.headers), parse_qs(body.decode()))
-            asked.append(request)
-            one = choose(request)
-            try:
-                if one.raw:
-                    self._send(b"HTTP/1.1 200 OK\r\nX-Long: " + b"a" * 10_000, one.drip)
-                    return
-                self.send_response(one.status)
-                length = len(one.body) if one.length is None else one.length
-                for name, value in {"Content-Length": str(length), **one.headers}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self._send(one.body, one.drip)
-                self.close_connection = one.length is not None
-            except OSError:
-                self.close_connection = True
-
-        def _send(self, data: bytes, drip: float) -> None:
-            for byte in [data] if not drip else [data[at : at + 1] for at in range(len(data))]:
-                self.wfile.write(byte)
-                self.wfile.flush()
-                if over.wait(drip) if drip else False:
-                    return
-
-        def log_message(self, *_: object) -> None:  # type: ignore[override]
-            """Stay quiet."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
+    with _Server(choose) as server:
+        if pem is not None:
+            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(pem) if client else None)
+            context.load_cert_chain(pem)
+            context.verify_mode = ssl.CERT_REQUIRED if client else ssl.CERT_NONE
+            server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:
-            yield Canned(f"http://127.0.0.1:{server.server_port}", asked)
+            yield Canned(f"http{'s' if pem else ''}://127.0.0.1:{server.server_port}", server.asked)
         finally:
-            over.set()
+            server.over.set()
             server.shutdown()
             thread.join()

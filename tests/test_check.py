@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from palanca.check import RUNBOOK_HEADINGS, check_runbooks, expand_signals, load_catalogue
-from palanca.model import Expand, Signal
 from tests.rule_folders import MINIMAL, SATURATED, TTFT_HIGH, changed, copied, faults, place, written
+
+from palanca.check import RUNBOOK_HEADINGS, check_runbooks, expand_signals, load_catalogue, load_documents
+from palanca.errors import RuleFileError
+from palanca.model import Expand, Signal
 
 WHEN = "when: kv_cache_usage > full and preemptions_per_minute > many\n"
 HINT = "unknown name 'preemptions_per_minut' (did you mean preemptions_per_minute?)"
@@ -38,43 +39,146 @@ def test_unknown_names_are_pointed_at(tmp_path: Path, when: str) -> None:
     folder = copied(tmp_path)
     path = changed(folder, SATURATED, WHEN, when)
 
-    assert f"{place(path, 'preemptions_per_minut' + (chr(10) if 'minut' + chr(10) in when else ' '))}: {HINT}" in faults(folder)
+    assert (
+        f"{place(path, 'preemptions_per_minut' + (chr(10) if 'minut' + chr(10) in when else ' '))}: {HINT}"
+        in faults(folder)
+    )
 
 
 @pytest.mark.parametrize(
     ("old", "new", "needle", "message"),
     [
-        (WHEN, WHEN.replace("> full", "> 0.85"), "0.85 and", "bare number 0.85 in a condition (name it under thresholds, with unit and source)"),
+        (
+            WHEN,
+            WHEN.replace("> full", "> 0.85"),
+            "0.85 and",
+            "bare number 0.85 in a condition (name it under thresholds, with unit and source)",
+        ),
         (WHEN, WHEN.replace("> many", "> full"), "kv_cache_usage > full and", None),
-        (WHEN, WHEN.replace("> many", "> full"), "preemptions_per_minute > full", "units differ: preemption/min > ratio (both sides need the same unit)"),
-        (WHEN, WHEN.replace("> many", "== many"), "preemptions_per_minute == many", "only one of < <= > >= at a time (join comparisons with and)"),
+        (
+            WHEN,
+            WHEN.replace("> many", "> full"),
+            "preemptions_per_minute > full",
+            "units differ: preemption/min > ratio (both sides need the same unit)",
+        ),
+        (
+            WHEN,
+            WHEN.replace("> many", "== many"),
+            "preemptions_per_minute == many",
+            "only one of < <= > >= at a time (join comparisons with and)",
+        ),
         (WHEN, WHEN.replace("> many", "> many)"), ")\nfor", "cannot be read: unmatched ')'"),
-        ("supports: [not prefix_caching]", "supports: [not prefix_cachin]", "prefix_cachin]", "unknown name 'prefix_cachin' (did you mean prefix_caching?)"),
-        ("supports: [not prefix_caching]", "supports: [kv_cache_usage]", "kv_cache_usage]", "a condition is needed here, not a number (compare it with a threshold)"),
+        (
+            "supports: [not prefix_caching]",
+            "supports: [not prefix_cachin]",
+            "prefix_cachin]",
+            "unknown name 'prefix_cachin' (did you mean prefix_caching?)",
+        ),
+        (
+            "supports: [not prefix_caching]",
+            "supports: [kv_cache_usage]",
+            "kv_cache_usage]",
+            "a condition is needed here, not a number (compare it with a threshold)",
+        ),
         ("supports: [not prefix_caching]", "contradicts: [x > full]", "x > full]", "unknown name 'x'"),
-        ("    value: fp8", "    value: fp8\n    only_if: prefix_cachin", "prefix_cachin\n", "unknown name 'prefix_cachin' (did you mean prefix_caching?)"),
-        ("    value: fp8", "    value: fp8\n    unless: kv_cache_usage > 1", "1\n  - lever", "bare number 1 in a condition (name it under thresholds, with unit and source)"),
+        (
+            "    value: fp8",
+            "    value: fp8\n    only_if: prefix_cachin",
+            "prefix_cachin\n",
+            "unknown name 'prefix_cachin' (did you mean prefix_caching?)",
+        ),
+        (
+            "    value: fp8",
+            "    value: fp8\n    unless: kv_cache_usage > 1",
+            "1\n  - lever",
+            "bare number 1 in a condition (name it under thresholds, with unit and source)",
+        ),
         ("  less: {", "  full2: {", "full2", "threshold 'full2' is used nowhere"),
-        ("  less: {", "  spare: {value: 1, unit: s, source: x}\n  less: {", "spare", "threshold 'spare' is used nowhere"),
-        ("  less: {", "  running: {value: 1, unit: s, source: x}\n  less: {", "running", "'running' is already the name of a signal or fact"),
-        ("  less: {", "  finished_stop: {value: 1, unit: s, source: x}\n  less: {", "finished_stop", "'finished_stop' is already the name of a signal or fact"),
-        ("  less: {", "  max_num_seqs: {value: 1, unit: s, source: x}\n  less: {", "max_num_seqs: {", "'max_num_seqs' is already the name of a signal or fact"),
+        (
+            "  less: {",
+            "  spare: {value: 1, unit: s, source: x}\n  less: {",
+            "spare",
+            "threshold 'spare' is used nowhere",
+        ),
+        (
+            "  less: {",
+            "  running: {value: 1, unit: s, source: x}\n  less: {",
+            "running",
+            "'running' is already the name of a signal or fact",
+        ),
+        (
+            "  less: {",
+            "  finished_stop: {value: 1, unit: s, source: x}\n  less: {",
+            "finished_stop",
+            "'finished_stop' is already the name of a signal or fact",
+        ),
+        (
+            "  less: {",
+            "  max_num_seqs: {value: 1, unit: s, source: x}\n  less: {",
+            "max_num_seqs: {",
+            "'max_num_seqs' is already the name of a signal or fact",
+        ),
         ("value: 0.85, unit: ratio", "value: 0.85, unit: percent", "percent", "'percent' in 'percent' is no unit"),
-        ("explains: [ttft-high]", "explains: [ttft-hig]", "ttft-hig]", "there is no symptom rule 'ttft-hig' (did you mean ttft-high?)"),
-        ("explains: [ttft-high]", "explains: [kv-cache-saturated]", "kv-cache-saturated]", "there is no symptom rule 'kv-cache-saturated'"),
+        (
+            "explains: [ttft-high]",
+            "explains: [ttft-hig]",
+            "ttft-hig]",
+            "there is no symptom rule 'ttft-hig' (did you mean ttft-high?)",
+        ),
+        (
+            "explains: [ttft-high]",
+            "explains: [kv-cache-saturated]",
+            "kv-cache-saturated]",
+            "there is no symptom rule 'kv-cache-saturated'",
+        ),
         ("explains: [ttft-high]", "explains: [ttft-high, x]", "x]\nlevers", "there is no symptom rule 'x'"),
-        ("lever: max_num_seqs", "lever: max_num_seq", "max_num_seq\n", "there is no lever 'max_num_seq' (did you mean max_num_seqs?)"),
+        (
+            "lever: max_num_seqs",
+            "lever: max_num_seq",
+            "max_num_seq\n",
+            "there is no lever 'max_num_seq' (did you mean max_num_seqs?)",
+        ),
         ("value: fp8", "value: fp4", "fp4", "'fp4' is not one of auto, fp8"),
-        ("less * max_num_seqs, 8", "less * max_num_seq, 8", "max_num_seq,", "unknown name 'max_num_seq' (did you mean max_num_seqs?)"),
-        ('"round_down(less * max_num_seqs, 8)"', '"less * kv_tokens"', "less * kv", "the value has the unit token, the lever requests"),
-        ('"round_down(less * max_num_seqs, 8)"', '"less > full"', "less > full", "a number is needed here, not a condition"),
+        (
+            "less * max_num_seqs, 8",
+            "less * max_num_seq, 8",
+            "max_num_seq,",
+            "unknown name 'max_num_seq' (did you mean max_num_seqs?)",
+        ),
+        (
+            '"round_down(less * max_num_seqs, 8)"',
+            '"less * kv_tokens"',
+            "less * kv",
+            "the value has the unit token, the lever requests",
+        ),
+        (
+            '"round_down(less * max_num_seqs, 8)"',
+            '"less > full"',
+            "less > full",
+            "a number is needed here, not a condition",
+        ),
         ("above {full}", "above {ful}", '"The cache is', "unknown name 'ful' in braces (did you mean full?)"),
         ("above {full}", "above {}", '"The cache is', "unknown name '' in braces"),
-        ("above {full}", "above {full", '"The cache is', "cannot be filled in: expected '}' before end of string (write {{ and }} for braces)"),
-        ("above {full}", "above }", '"The cache is', "cannot be filled in: Single '}' encountered in format string (write {{ and }} for braces)"),
-        ("signal: preemptions_per_minute,", "signal: preemptions,", "preemptions, expect", "there is no signal 'preemptions'"),
+        (
+            "above {full}",
+            "above {full",
+            '"The cache is',
+            "braces: expected '}' before end of string (names of signals go in braces: {waiting})",
+        ),
+        (
+            "above {full}",
+            "above }",
+            '"The cache is',
+            "braces: Single '}' encountered in format string (names of signals go in braces: {waiting})",
+        ),
+        (
+            "signal: preemptions_per_minute,",
+            "signal: preemptions,",
+            "preemptions, expect",
+            "there is no signal 'preemptions'",
+        ),
     ],
-)  # fmt: skip
+)
 def test_faults_of_a_rule(tmp_path: Path, old: str, new: str, needle: str, message: str | None) -> None:
     """Each fault is told with its place, message and hint."""
     folder = copied(tmp_path)
@@ -111,8 +215,13 @@ def test_the_file_is_called_like_the_rule(tmp_path: Path) -> None:
 def test_a_symptom_recommends_nothing(tmp_path: Path) -> None:
     """A rule without a cause of its own has no levers."""
     folder = copied(tmp_path)
-    path = changed(folder, TTFT_HIGH, "slo: slo.ttft_p99\n", "slo: slo.ttft_p99\nlevers:\n  - {lever: replicas, direction: none, order: 3, "
-                   "risk: low, why: a, effect: b, trade_off: c, no_value: d}\n")  # fmt: skip
+    path = changed(
+        folder,
+        TTFT_HIGH,
+        "slo: slo.ttft_p99\n",
+        "slo: slo.ttft_p99\nlevers:\n  - {lever: replicas, direction: none, order: 3, "
+        "risk: low, why: a, effect: b, trade_off: c, no_value: d}\n",
+    )
 
     assert [f"{place(path, 'levers')}: a symptom rule recommends nothing (give it a cause)"] == faults(folder)
 
@@ -122,39 +231,175 @@ def test_an_unknown_objective(tmp_path: Path) -> None:
     folder = copied(tmp_path)
     path = changed(folder, TTFT_HIGH, "slo: slo.ttft_p99", "slo: slo.ttft")
 
-    assert [f"{place(path, 'slo.ttft' + chr(10))}: there is no objective 'slo.ttft' (did you mean slo.ttft_p99?)"] == faults(folder)
+    assert [
+        f"{place(path, 'slo.ttft' + chr(10))}: there is no objective 'slo.ttft' (did you mean slo.ttft_p99?)"
+    ] == faults(folder)
 
 
 @pytest.mark.parametrize(
     ("name", "old", "new", "needle", "message"),
     [
-        ("signals.yaml", "avg: num_requests_running", "avg: num_requests_runing", "num_requests_runing", "there is no family 'num_requests_runing' in metrics.yaml (did you mean num_requests_running?)"),
-        ("signals.yaml", "rate: preemptions,", "rate: kv_cache_usage,", "kv_cache_usage, times", "kv_cache_usage is a gauge; rate needs a counter or histogram"),
-        ("signals.yaml", "avg: num_requests_running", "avg: preemptions", "preemptions}", "preemptions is a counter; avg needs a gauge"),
-        ("signals.yaml", "avg: num_requests_running", "mean: preemptions", "preemptions}", "preemptions is a counter; mean needs a histogram"),
-        ("signals.yaml", "quantile: 0.5, of: time_to_first_token", "quantile: 0.5, of: preemptions", "preemptions}", "preemptions is a counter; of needs a histogram"),
-        ("signals.yaml", "rate: preemptions, times: 60", "rate: preemptions, per: request_succes", "request_succes}", "there is no family 'request_succes' in metrics.yaml (did you mean request_success?)"),
-        ("signals.yaml", "rate: preemptions, times: 60", "rate: preemptions, or_gauge: request_success", "request_success}", "request_success is a counter; rate needs a gauge"),
-        ("signals.yaml", "rate: preemptions, times: 60", "rate: preemptions, where: {reason: a}", "{reason: a}", "preemptions has no label 'reason' of its own"),
-        ("signals.yaml", "label: finished_reason", "label: reason", None, "request_success has no label 'reason' of its own"),
-        ("signals.yaml", "avg: num_requests_running", "avg: num_requests_running, fallback: runing", "runing}", "there is no signal 'runing' (did you mean running?)"),
-        ("signals.yaml", "avg: num_requests_running", "avg: num_requests_running, fallback: max_num_seqs", "max_num_seqs}", "there is no signal 'max_num_seqs'"),
-        ("signals.yaml", '"ttft_p99 / ttft_p50"', '"ttft_p99 / ttft_p5"', "ttft_p5\"", "unknown name 'ttft_p5' (did you mean ttft_p50 or ttft_p99?)"),
-        ("signals.yaml", '"ttft_p99 / ttft_p50"', '"ttft_p99 / slo.ttft_p99"', "slo.ttft_p99", "unknown name 'slo.ttft_p99' (did you mean ttft_p99 or ttft_p50?)"),
-        ("signals.yaml", '"ttft_p99 / ttft_p50"', '"1"', "1\"", "the expression reads no signal"),
-        ("signals.yaml", 'unit: ratio, expr: "ttft_p99 / ttft_p50"', 'unit: s, expr: "ttft_p99 / ttft_p50"', 's, expr', "the expression has the unit ratio, not s"),
-        ("signals.yaml", 'title: "Requests running", unit: requests', 'title: "Requests running", unit: people', "people", "'people' in 'people' is no unit"),
-        ("signals.yaml", "  ttft_tail:", "  kv_tokens: {title: X, unit: tokens, avg: kv_cache_usage}\n  ttft_tail:", None, "'kv_tokens' is already a signal"),
-        ("facts.yaml", '"num_gpu_blocks * block_size"', '"num_gpu_blocks * block_siz"', "block_siz\"", "unknown name 'block_siz' (did you mean block_size?)"),
-        ("facts.yaml", '"num_gpu_blocks * block_size"', '"num_gpu_blocks * running"', "running\"", "unknown name 'running'"),
-        ("facts.yaml", '"num_gpu_blocks * block_size"', '"num_gpu_blocks"', "num_gpu_blocks\"", "the expression has the unit block, not tokens"),
-        ("facts.yaml", "unit: tokens/block", "unit: tokens per block", "tokens per block", "'per' in 'tokens per block' is no unit"),
-        ("levers.yaml", "    fact: max_num_seqs", "    fact: max_num_seq", "max_num_seq\n", "there is no fact 'max_num_seq' (did you mean max_num_seqs?)"),
+        (
+            "signals.yaml",
+            "avg: num_requests_running",
+            "avg: num_requests_runing",
+            "num_requests_runing",
+            "there is no family 'num_requests_runing' in metrics.yaml (did you mean num_requests_running?)",
+        ),
+        (
+            "signals.yaml",
+            "rate: preemptions,",
+            "rate: kv_cache_usage,",
+            "kv_cache_usage, times",
+            "kv_cache_usage is a gauge; rate needs a counter or histogram",
+        ),
+        (
+            "signals.yaml",
+            "avg: num_requests_running",
+            "avg: preemptions",
+            "preemptions}",
+            "preemptions is a counter; avg needs a gauge",
+        ),
+        (
+            "signals.yaml",
+            "avg: num_requests_running",
+            "mean: preemptions",
+            "preemptions}",
+            "preemptions is a counter; mean needs a histogram",
+        ),
+        (
+            "signals.yaml",
+            "quantile: 0.5, of: time_to_first_token",
+            "quantile: 0.5, of: preemptions",
+            "preemptions}",
+            "preemptions is a counter; of needs a histogram",
+        ),
+        (
+            "signals.yaml",
+            "rate: preemptions, times: 60",
+            "rate: preemptions, per: request_succes",
+            "request_succes}",
+            "there is no family 'request_succes' in metrics.yaml (did you mean request_success?)",
+        ),
+        (
+            "signals.yaml",
+            "rate: preemptions, times: 60",
+            "rate: preemptions, or_gauge: request_success",
+            "request_success}",
+            "request_success is a counter; rate needs a gauge",
+        ),
+        (
+            "signals.yaml",
+            "rate: preemptions, times: 60",
+            "rate: preemptions, where: {reason: a}",
+            "{reason: a}",
+            "preemptions has no label 'reason' of its own",
+        ),
+        (
+            "signals.yaml",
+            "label: finished_reason",
+            "label: reason",
+            None,
+            "request_success has no label 'reason' of its own",
+        ),
+        (
+            "signals.yaml",
+            "avg: num_requests_running",
+            "avg: num_requests_running, fallback: runing",
+            "runing}",
+            "there is no signal 'runing' (did you mean running?)",
+        ),
+        (
+            "signals.yaml",
+            "avg: num_requests_running",
+            "avg: num_requests_running, fallback: max_num_seqs",
+            "max_num_seqs}",
+            "there is no signal 'max_num_seqs'",
+        ),
+        (
+            "signals.yaml",
+            '"ttft_p99 / ttft_p50"',
+            '"ttft_p99 / ttft_p5"',
+            'ttft_p5"',
+            "unknown name 'ttft_p5' (did you mean ttft_p50 or ttft_p99?)",
+        ),
+        (
+            "signals.yaml",
+            '"ttft_p99 / ttft_p50"',
+            '"ttft_p99 / slo.ttft_p99"',
+            "slo.ttft_p99",
+            "unknown name 'slo.ttft_p99' (did you mean ttft_p99 or ttft_p50?)",
+        ),
+        ("signals.yaml", '"ttft_p99 / ttft_p50"', '"1"', '1"', "the expression reads no signal"),
+        (
+            "signals.yaml",
+            'unit: ratio, expr: "ttft_p99 / ttft_p50"',
+            'unit: s, expr: "ttft_p99 / ttft_p50"',
+            "s, expr",
+            "the expression has the unit ratio, not s",
+        ),
+        (
+            "signals.yaml",
+            'title: "Requests running", unit: requests',
+            'title: "Requests running", unit: people',
+            "people",
+            "'people' in 'people' is no unit",
+        ),
+        (
+            "signals.yaml",
+            "  ttft_tail:",
+            "  kv_tokens: {title: X, unit: tokens, avg: kv_cache_usage}\n  ttft_tail:",
+            None,
+            "'kv_tokens' is already a signal",
+        ),
+        (
+            "facts.yaml",
+            '"num_gpu_blocks * block_size"',
+            '"num_gpu_blocks * block_siz"',
+            'block_siz"',
+            "unknown name 'block_siz' (did you mean block_size?)",
+        ),
+        (
+            "facts.yaml",
+            '"num_gpu_blocks * block_size"',
+            '"num_gpu_blocks * running"',
+            'running"',
+            "unknown name 'running'",
+        ),
+        (
+            "facts.yaml",
+            '"num_gpu_blocks * block_size"',
+            '"num_gpu_blocks"',
+            'num_gpu_blocks"',
+            "the expression has the unit block, not tokens",
+        ),
+        (
+            "facts.yaml",
+            "unit: tokens/block",
+            "unit: tokens per block",
+            "tokens per block",
+            "'per' in 'tokens per block' is no unit",
+        ),
+        (
+            "levers.yaml",
+            "    fact: max_num_seqs",
+            "    fact: max_num_seq",
+            "max_num_seq\n",
+            "there is no fact 'max_num_seq' (did you mean max_num_seqs?)",
+        ),
         ("levers.yaml", "    unit: requests", "    unit: people", "people", "'people' is no unit"),
-        ("levers.yaml", "    title: Replicas\n    action: Run more engines.\n", "    title: Replicas\n", "title: Replicas", "a lever has either forms (a flag) or an action (outside vLLM)"),
+        (
+            "levers.yaml",
+            "    title: Replicas\n    action: Run more engines.\n",
+            "    title: Replicas\n",
+            "title: Replicas",
+            "a lever has either forms (a flag) or an action (outside vLLM)",
+        ),
     ],
-)  # fmt: skip
-def test_faults_of_the_catalogue(tmp_path: Path, name: str, old: str, new: str, needle: str | None, message: str) -> None:
+)
+def test_faults_of_the_catalogue(
+    tmp_path: Path, name: str, old: str, new: str, needle: str | None, message: str
+) -> None:
     """Signals, facts and levers are checked against each other and against the metrics."""
     folder = copied(tmp_path)
     path = changed(folder, name, old, new)
@@ -168,11 +413,25 @@ def test_faults_of_the_catalogue(tmp_path: Path, name: str, old: str, new: str, 
     ("lines", "members"),
     [
         (['a: {title: A, unit: ratio, expr: "a + kv_cache_usage"}'], ["a"]),
-        (['a: {title: A, unit: ratio, expr: "b"}', 'b: {title: B, unit: ratio, expr: "c"}', 'c: {title: C, unit: ratio, expr: "a"}'], ["a", "b", "c"]),
-        (["a: {title: A, unit: ratio, avg: kv_cache_usage, fallback: b}", 'b: {title: B, unit: ratio, expr: "a"}', 'd: {title: D, unit: ratio, expr: "b"}'], ["a", "b"]),
+        (
+            [
+                'a: {title: A, unit: ratio, expr: "b"}',
+                'b: {title: B, unit: ratio, expr: "c"}',
+                'c: {title: C, unit: ratio, expr: "a"}',
+            ],
+            ["a", "b", "c"],
+        ),
+        (
+            [
+                "a: {title: A, unit: ratio, avg: kv_cache_usage, fallback: b}",
+                'b: {title: B, unit: ratio, expr: "a"}',
+                'd: {title: D, unit: ratio, expr: "b"}',
+            ],
+            ["a", "b"],
+        ),
         (["a: {title: A, unit: ratio, avg: kv_cache_usage, fallback: a}"], ["a"]),
     ],
-)  # fmt: skip
+)
 def test_cycles(tmp_path: Path, lines: list[str], members: list[str]) -> None:
     """Every signal of a cycle is named, others that use it are not."""
     path = written(tmp_path / "mine" / "signals.yaml", "signals:\n" + "".join(f"  {line}\n" for line in lines))
@@ -183,8 +442,11 @@ def test_cycles(tmp_path: Path, lines: list[str], members: list[str]) -> None:
 
 def test_a_chain_is_no_cycle(tmp_path: Path) -> None:
     """Signals may use each other in any order of the file."""
-    written(tmp_path / "mine" / "signals.yaml", 'signals:\n  a: {title: A, unit: ratio, expr: "b + c"}\n'
-            '  b: {title: B, unit: ratio, expr: "c"}\n  c: {title: C, unit: ratio, expr: "kv_cache_usage"}\n')  # fmt: skip
+    written(
+        tmp_path / "mine" / "signals.yaml",
+        'signals:\n  a: {title: A, unit: ratio, expr: "b + c"}\n'
+        '  b: {title: B, unit: ratio, expr: "c"}\n  c: {title: C, unit: ratio, expr: "kv_cache_usage"}\n',
+    )
 
     assert {"a", "b", "c"} <= set(load_catalogue([MINIMAL, tmp_path / "mine"]).signals)
 
@@ -192,11 +454,21 @@ def test_a_chain_is_no_cycle(tmp_path: Path) -> None:
 def test_expansion() -> None:
     """A signal with ``expand`` becomes one signal for each value; the others stay."""
     plain = Signal(title="P", unit="s", avg="x")
-    many = Signal(title="Done ({value})", unit="s", rate="x", where={"a": "b"}, expand=Expand(label="reason", values=("stop", "length")))
+    many = Signal(
+        title="Done ({value})",
+        unit="s",
+        rate="x",
+        where={"a": "b"},
+        expand=Expand(label="reason", values=("stop", "length")),
+    )
     made = expand_signals({"done": many, "plain": plain})
 
     assert {"done_stop", "done_length", "plain"} == set(made)
-    assert ("Done (stop)", {"a": "b", "reason": "stop"}, None) == (made["done_stop"].title, made["done_stop"].where, made["done_stop"].expand)
+    assert ("Done (stop)", {"a": "b", "reason": "stop"}, None) == (
+        made["done_stop"].title,
+        made["done_stop"].where,
+        made["done_stop"].expand,
+    )
     assert plain == made["plain"]
 
 
@@ -209,6 +481,16 @@ def test_value_zero_fits_every_lever(tmp_path: Path) -> None:
     assert load_catalogue([folder]).rules
 
 
+def test_documents_of_rules(tmp_path: Path) -> None:
+    """The file of each rule is known by its id; broken files are faults."""
+    assert {"kv-cache-saturated": MINIMAL / SATURATED, "ttft-high": MINIMAL / TTFT_HIGH} == load_documents([MINIMAL])
+
+    folder = copied(tmp_path)
+    written(folder / TTFT_HIGH, "")
+    with pytest.raises(RuleFileError, match="the file is empty"):
+        load_documents([folder])
+
+
 def test_runbooks(tmp_path: Path) -> None:
     """Each rule needs a runbook with four headings in order."""
     catalogue = load_catalogue([MINIMAL])
@@ -216,7 +498,9 @@ def test_runbooks(tmp_path: Path) -> None:
     missing = tmp_path / "ttft-high.md"
 
     (fault,) = check_runbooks(catalogue, tmp_path)
-    assert f"{missing}: the runbook is missing (headings: ## Meaning, ## Impact, ## Diagnosis, ## Mitigation)" == str(fault)
+    assert f"{missing}: the runbook is missing (headings: ## Meaning, ## Impact, ## Diagnosis, ## Mitigation)" == str(
+        fault
+    )
 
     written(missing, "\n".join(reversed(RUNBOOK_HEADINGS)))
     (fault,) = check_runbooks(catalogue, tmp_path)

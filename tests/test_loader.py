@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.permissions import nobody
+from tests.rule_folders import MINIMAL, SATURATED, TTFT_HIGH, changed, copied, faults, place, written
 
 from palanca.check import load_catalogue
 from palanca.errors import Fault, RuleFileError
 from palanca.loader import Facts, Signals, build, load, read
 from palanca.model import Rule
-from tests.rule_folders import MINIMAL, SATURATED, TTFT_HIGH, changed, copied, faults, place, written
 
 
 def fault_of(folder: Path, text: str | bytes) -> Fault:
@@ -80,7 +80,7 @@ def test_byte_order_mark_and_windows_lines(tmp_path: Path) -> None:
         ("- " * 5000, 1, 1, "nested too deeply"),
         (" " * 2_000_001, 0, 0, "larger than 2000000 bytes"),
     ],
-)  # fmt: skip
+)
 def test_broken_files(tmp_path: Path, text: str | bytes, line: int, column: int, message: str) -> None:
     """Broken text is one fault at the place where it breaks."""
     fault = fault_of(tmp_path, text)
@@ -113,11 +113,42 @@ def test_missing_and_unreadable_files(tmp_path: Path) -> None:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
     st.lists(
-        st.sampled_from(["a", ": ", "\n", "- ", "[", "]", "{", "}", ",", "&x ", "*x", "!!int ", "'", '"', "|\n", ">-\n", "  ", "\t",
-                         "#", "? ", "1", "é", "\x07", "---\n", "<<", "2024-13-01", "%", "@", "~"]),
+        st.sampled_from(
+            [
+                "a",
+                ": ",
+                "\n",
+                "- ",
+                "[",
+                "]",
+                "{",
+                "}",
+                ",",
+                "&x ",
+                "*x",
+                "!!int ",
+                "'",
+                '"',
+                "|\n",
+                ">-\n",
+                "  ",
+                "\t",
+                "#",
+                "? ",
+                "1",
+                "é",
+                "\x07",
+                "---\n",
+                "<<",
+                "2024-13-01",
+                "%",
+                "@",
+                "~",
+            ]
+        ),
         max_size=30,
     ).map("".join)
-)  # fmt: skip
+)
 def test_random_yaml_never_crashes(tmp_path: Path, text: str) -> None:
     """Whatever the text, it is read or refused; what is read has a place for every key."""
     path = written(tmp_path / "x.yaml", text)
@@ -143,10 +174,20 @@ def test_a_file_holds_keys_and_values(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "needle", "message"),
     [
-        ("severity: critical", "severty: critical", "severty", "unknown key 'severty' (did you mean severity or verify?)"),
+        (
+            "severity: critical",
+            "severty: critical",
+            "severty",
+            "unknown key 'severty' (did you mean severity or verify?)",
+        ),
         ("    order: 1\n", "    ordr: 1\n", "ordr", "unknown key 'ordr' (did you mean order?)"),
         ("expect:", "expects:", "expects", "unknown key 'expects' (did you mean expect or effect?)"),
-        ("source: a test}\n  many", "sauce: a test}\n  many", "sauce", "unknown key 'sauce' (did you mean source or value?)"),
+        (
+            "source: a test}\n  many",
+            "sauce: a test}\n  many",
+            "sauce",
+            "unknown key 'sauce' (did you mean source or value?)",
+        ),
         ("summary:", "<<: {a: b}\nsummary:", "<<", "unknown key '<<'"),
         ("title: KV", "titel: x\ntitle: KV", "titel", "unknown key 'titel' (did you mean title?)"),
         ("severity: critical", "severity: fatal", "fatal", "'fatal' is not one of 'critical', 'warning' or 'info'"),
@@ -182,11 +223,21 @@ def test_a_file_holds_keys_and_values(tmp_path: Path, text: str) -> None:
         ("cause: kv-capacity\n", "", "id:", "key 'cause' is missing"),
         ("many: {value: 30, ", "many: {", "{unit: preemptions", "key 'value' is missing"),
         ("    why: More tokens fit.\n", "", "lever: kv_cache_dtype", "key 'why' is missing"),
-        ("    value: fp8\n", "", "lever: kv_cache_dtype", "give value, or no_value with the reason why none can be computed"),
+        (
+            "    value: fp8\n",
+            "",
+            "lever: kv_cache_dtype",
+            "give value, or no_value with the reason why none can be computed",
+        ),
         ("thresholds:\n", "thresholds: 5\nx:\n", "5\n", "valid dictionary"),
-        ("- {signal: preemptions_per_minute, ", "- 5\n  - {signal: preemptions_per_minute, ", "5\n", "valid dictionary"),
+        (
+            "- {signal: preemptions_per_minute, ",
+            "- 5\n  - {signal: preemptions_per_minute, ",
+            "5\n",
+            "valid dictionary",
+        ),
     ],
-)  # fmt: skip
+)
 def test_broken_rules(tmp_path: Path, old: str, new: str, needle: str | None, message: str) -> None:
     """A fault of one key is reported at that key or its value; a missing key where its mapping begins."""
     folder = copied(tmp_path)
@@ -206,7 +257,8 @@ def test_keys_stand_in_the_given_order(tmp_path: Path) -> None:
     changed(folder, SATURATED, "for: 3m\n", "")
     path = changed(folder, SATURATED, "when: kv", "for: 3m\nwhen: kv")
 
-    order = "id, title, area, cause, severity, maturity, references, thresholds, when, for, summary, supports, explains, levers, verify"
+    order = "id, title, area, cause, severity, maturity, references, thresholds, when, for, summary, supports, "
+    order += "explains, levers, verify"
     assert [f"{place(path, 'when:')}: key 'when' stands behind 'for' (the order is {order})"] == faults(folder)
 
 
@@ -227,26 +279,80 @@ def test_order_and_contents_are_reported_together(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "old", "new", "needle", "message"),
     [
-        ("signals.yaml", "avg: num_requests_running}", "avgg: num_requests_running}", "avgg", "unknown key 'avgg' (did you mean avg?)"),
+        (
+            "signals.yaml",
+            "avg: num_requests_running}",
+            "avgg: num_requests_running}",
+            "avgg",
+            "unknown key 'avgg' (did you mean avg?)",
+        ),
         ("signals.yaml", "window: 2m", "window: often", "often", "'often' is not a duration"),
-        ("signals.yaml", "avg: kv_cache_usage}", "avg: kv_cache_usage, max: kv_cache_usage}", '{title: "KV', "exactly one of avg, max"),
+        (
+            "signals.yaml",
+            "avg: kv_cache_usage}",
+            "avg: kv_cache_usage, max: kv_cache_usage}",
+            '{title: "KV',
+            "exactly one of avg, max",
+        ),
         ("signals.yaml", ", avg: kv_cache_usage}", "}", '{title: "KV', "is needed, found none"),
-        ("signals.yaml", "quantile: 0.99, of: time_to_first_token", "quantile: 0.99", '{title: "Time to first token, p99"', "quantile and of go together"),
+        (
+            "signals.yaml",
+            "quantile: 0.99, of: time_to_first_token",
+            "quantile: 0.99",
+            '{title: "Time to first token, p99"',
+            "quantile and of go together",
+        ),
         ("signals.yaml", "quantile: 0.99", "quantile: 99", "99}".rstrip("}") + ", of", "less than 1"),
-        ("signals.yaml", "rate: preemptions, times: 60", "avg: kv_cache_usage, per: preemptions", '{title: "Preemptions"', "per and or_gauge go with rate"),
-        ("signals.yaml", "  running: {", "  Running: {", "Running:", "must be lower case letters, digits and underscores"),
+        (
+            "signals.yaml",
+            "rate: preemptions, times: 60",
+            "avg: kv_cache_usage, per: preemptions",
+            '{title: "Preemptions"',
+            "per and or_gauge go with rate",
+        ),
+        (
+            "signals.yaml",
+            "  running: {",
+            "  Running: {",
+            "Running:",
+            "must be lower case letters, digits and underscores",
+        ),
         ("signals.yaml", "values: [stop, length]", "values: []", "[]", "at least 1 item"),
         ("signals.yaml", "signals:\n", "signal:\n", "signal:", "unknown key 'signal' (did you mean signals?)"),
-        ("facts.yaml", "title: \"Slots\", type: number", 'title: "Slots", type: integer', "integer", "'integer' is not one of 'number', 'flag' or 'text'"),
-        ("levers.yaml", "  - {releases: 0.8.0+, flag: --kv-cache-dtype, argument", "  - {releases: new, flag: --kv-cache-dtype, argument", "new", "'new' is not a vLLM release"),
-        ("levers.yaml", "{releases: 0.8.0+, flag: --max-num-seqs", "{releases: 0.10, flag: --max-num-seqs", "0.10", "0.1 is no text"),
+        (
+            "facts.yaml",
+            'title: "Slots", type: number',
+            'title: "Slots", type: integer',
+            "integer",
+            "'integer' is not one of 'number', 'flag' or 'text'",
+        ),
+        (
+            "levers.yaml",
+            "  - {releases: 0.8.0+, flag: --kv-cache-dtype, argument",
+            "  - {releases: new, flag: --kv-cache-dtype, argument",
+            "new",
+            "'new' is not a vLLM release",
+        ),
+        (
+            "levers.yaml",
+            "{releases: 0.8.0+, flag: --max-num-seqs",
+            "{releases: 0.10, flag: --max-num-seqs",
+            "0.10",
+            "0.1 is no text",
+        ),
         ("metrics.yaml", "scope: server", "scope: cluster", "cluster", "'cluster' is not one of 'engine' or 'server'"),
         ("metrics.yaml", "v1: 0.9.2-0.33.0", "v1: 0.33.0-0.9.2", "0.33.0-0.9.2", "ends before it begins"),
         ("metrics.yaml", "block_size: 0.8.0-0.33.0", "block_size: 0.10", "0.10\n", "0.1 is no text"),
-        ("metrics.yaml", "type: info", "type: information", "information", "is not one of 'counter', 'gauge', 'histogram' or 'info'"),
+        (
+            "metrics.yaml",
+            "type: info",
+            "type: information",
+            "information",
+            "is not one of 'counter', 'gauge', 'histogram' or 'info'",
+        ),
         ("metrics.yaml", "prefixes: [", "prefix: [", "prefix: [", "unknown key 'prefix' (did you mean prefixes?)"),
     ],
-)  # fmt: skip
+)
 def test_broken_catalogue_files(tmp_path: Path, name: str, old: str, new: str, needle: str, message: str) -> None:
     """Signals, facts, levers and metrics are checked like rules."""
     folder = copied(tmp_path)
@@ -347,9 +453,12 @@ def test_overlay_adds_a_rule(tmp_path: Path, where: str) -> None:
 def test_overlay_replaces_and_adds_signals_facts_and_levers(tmp_path: Path) -> None:
     """Later definitions win, one by one; what they do not name stays."""
     overlay = tmp_path / "overlay"
-    written(overlay / "signals.yaml", "signals:\n"
-            "  running: {title: Mine, unit: requests, window: 1m, avg: num_requests_running}\n"
-            "  running_max: {title: Most, unit: requests, max: num_requests_running}\n")  # fmt: skip
+    written(
+        overlay / "signals.yaml",
+        "signals:\n"
+        "  running: {title: Mine, unit: requests, window: 1m, avg: num_requests_running}\n"
+        "  running_max: {title: Most, unit: requests, max: num_requests_running}\n",
+    )
     written(overlay / "facts.yaml", "facts:\n  slo.ttft_p99: {title: Mine, type: number, unit: s, default: 2.0}\n")
     written(overlay / "levers.yaml", "levers:\n  prayer: {title: Prayer, action: Hope.}\n")
     catalogue = load_catalogue([MINIMAL, overlay])
@@ -362,9 +471,13 @@ def test_overlay_replaces_and_adds_signals_facts_and_levers(tmp_path: Path) -> N
 
 def test_a_fault_in_an_overlay_names_its_file(tmp_path: Path) -> None:
     """The place is in the folder that the user wrote."""
-    path = written(tmp_path / "mine" / "signals.yaml", 'signals:\n  x: {title: X, unit: s, expr: "ttft_p9 + ttft_p50"}\n')
+    path = written(
+        tmp_path / "mine" / "signals.yaml", 'signals:\n  x: {title: X, unit: s, expr: "ttft_p9 + ttft_p50"}\n'
+    )
 
-    assert [f"{place(path, 'ttft_p9 ')}: unknown name 'ttft_p9' (did you mean ttft_p99 or ttft_p50?)"] == faults(MINIMAL, tmp_path / "mine")
+    assert [f"{place(path, 'ttft_p9 ')}: unknown name 'ttft_p9' (did you mean ttft_p99 or ttft_p50?)"] == faults(
+        MINIMAL, tmp_path / "mine"
+    )
 
 
 def test_one_id_twice_in_one_folder(tmp_path: Path) -> None:
@@ -379,13 +492,13 @@ def test_one_id_twice_in_one_folder(tmp_path: Path) -> None:
     assert first in found[0] or str(second) in found[0]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_file_without_permission(tmp_path: Path) -> None:
     """A file that may not be read is one fault beside the others."""
     folder = copied(tmp_path)
     (folder / TTFT_HIGH).chmod(0)
 
-    assert any("cannot be read: Permission denied" in one for one in faults(folder))
+    with nobody(tmp_path):
+        assert any("cannot be read: Permission denied" in one for one in faults(folder))
 
 
 def test_models_are_frozen() -> None:

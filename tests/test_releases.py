@@ -11,9 +11,25 @@ from hypothesis import strategies as st
 from palanca.releases import Release, ReleaseRange
 
 ASCENDING = [
-    "0.4.0", "0.4.0.post1", "0.4.1", "0.6.1.post1", "0.6.1.post2", "0.8.5", "0.8.5.post1", "0.9.0", "0.9.0.1", "0.9.1",
-    "0.9.2", "0.10.0", "0.10.1", "0.10.1.1", "0.10.2", "0.33.0", "1.0", "10.0",
-]  # fmt: skip
+    "0.4.0",
+    "0.4.0.post1",
+    "0.4.1",
+    "0.6.1.post1",
+    "0.6.1.post2",
+    "0.8.5",
+    "0.8.5.post1",
+    "0.9.0",
+    "0.9.0.1",
+    "0.9.1",
+    "0.9.2",
+    "0.10.0",
+    "0.10.1",
+    "0.10.1.1",
+    "0.10.2",
+    "0.33.0",
+    "1.0",
+    "10.0",
+]
 
 
 def test_order_is_by_number() -> None:
@@ -74,13 +90,33 @@ def test_ranges_contain_both_ends(text: str, inside: list[str], outside: list[st
     assert not any(Release(one) in span for one in outside)
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("0.4.0-0.10.2", "0.10.2-0.33.0", True),
+        ("0.4.0-0.10.2", "0.10.3-0.33.0", False),
+        ("0.4.0-0.33.0", "0.9.0", True),
+        ("0.24.0+", "0.4.0-0.24.0", True),
+        ("0.24.0+", "0.4.0-0.23.0", False),
+        ("0.24.0+", "0.4.0+", True),
+    ],
+)
+def test_overlaps(one: str, other: str, expected: bool) -> None:
+    """Ranges overlap when a release could belong to both, in either order."""
+    first, second = ReleaseRange.parse(one), ReleaseRange.parse(other)
+
+    assert expected == first.overlaps(second) == second.overlaps(first)
+
+
 @pytest.mark.parametrize("text", ["0.4.0-0.10.2", "0.33.0", "0.24.0+", "0.8.5-0.8.5.post1"])
 def test_ranges_are_written_as_they_are_read(text: str) -> None:
     """``str`` gives the form that ``parse`` reads."""
     assert text == str(ReleaseRange.parse(text))
 
 
-@pytest.mark.parametrize("text", ["", "-", "+", "0.4.0-", "-0.4.0", "a-b", "0.4.0-b", "x+", "0.4.0-0.5.0-0.6.0", "0.4.0-0.5.0+"])
+@pytest.mark.parametrize(
+    "text", ["", "-", "+", "0.4.0-", "-0.4.0", "a-b", "0.4.0-b", "x+", "0.4.0-0.5.0-0.6.0", "0.4.0-0.5.0+"]
+)
 def test_what_is_no_range(text: str) -> None:
     """A damaged range is refused when it is read, not when it is used."""
     with pytest.raises(ValueError, match="is not a vLLM release"):

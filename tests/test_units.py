@@ -28,9 +28,13 @@ UNITS = st.builds(
         ("tokens*s", (("s", 1), ("token", 1))),
         ("tokens tokens", (("token", 2),)),
         ("bytes/s s", (("bytes", 1), ("s", -2))),
-        ("", ()), ("1", ()), ("ratio", ()), ("s/s", ()), ("ratio/1", ()),
+        ("", ()),
+        ("1", ()),
+        ("ratio", ()),
+        ("s/s", ()),
+        ("ratio/1", ()),
     ],
-)  # fmt: skip
+)
 def test_reading(text: str, powers: tuple[tuple[str, int], ...]) -> None:
     """Words above and below the slash, singular or plural; ratio and 1 are the empty product."""
     assert powers == Unit.parse(text).powers

@@ -32,6 +32,7 @@ from palanca.model import (
     VllmVersion,
 )
 from palanca.poll import grid_for
+from palanca.releases import ReleaseRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -115,6 +116,18 @@ def _run(catalogue: Catalogue, rule: Rule, case: Case, document: Document, index
     if unknown:
         hint = expressions.nearest(unknown[0], catalogue.signals)
         return document.fault(("cases", index, "signals", unknown[0]), f"there is no signal {unknown[0]!r}", hint)
+    unknown = [name for name in case.facts if name not in catalogue.facts]
+    if unknown:
+        hint = expressions.nearest(unknown[0], catalogue.facts)
+        return document.fault(("cases", index, "facts", unknown[0]), f"there is no fact {unknown[0]!r}", hint)
+    for name, value in case.signals.items():
+        if isinstance(value, str) and value not in _STATES:
+            message = f"{value!r} is neither a number nor one of {', '.join(_STATES)}"
+            return document.fault(("cases", index, "signals", name), message)
+    try:
+        ReleaseRange.parse(case.vllm)
+    except ValueError as error:
+        return document.fault(("cases", index, "vllm"), str(error))
     alone = Catalogue(catalogue.metrics, catalogue.signals, catalogue.facts, catalogue.levers, (rule,))
     report = diagnose(alone, readings_of(alone, case)).targets[0]
     wrong = _difference(rule.id, case.expect, report)
@@ -200,7 +213,7 @@ def _signal(
         parts = [_signal(catalogue, case, part, there, done) for part in expressions.names(node)]
         state = State(max(int(part.states[0, -1]) for part in parts))
         value = float(np.ravel(expressions.number(node, _Given(done)))[-1]) if state < State.ABSENT else np.nan
-        state = State.IDLE if state < State.ABSENT and not np.isfinite(value) else state
+        state = State.IDLE if state < State.ABSENT and np.isnan(value) else state
         value = value if state < State.ABSENT else np.nan
     values = np.where(there, value, np.nan)[None, :]
     states = np.where(there, np.uint8(state), np.uint8(max(state, State.ABSENT)))[None, :]

@@ -144,7 +144,7 @@ class _Judge:
         made = [self._proof(one, verdict, row) for one in _proofs(self._nodes[verdict.rule.id], verdict, row)]
         for text, truth in zip(verdict.rule.supports, verdict.supports, strict=True):
             if truth[row, -1] == Truth.TRUE:
-                made += [self._proof(one, verdict, row) for one in expressions.comparisons(expressions.parse(text))]
+                made += [self._proof(one, verdict, row) for one in _proofs(expressions.parse(text), verdict, row)]
         unique = {(one.signal, one.op, one.threshold): one for one in made}
         return tuple(unique.values())
 
@@ -244,7 +244,7 @@ def _proofs(node: Node, verdict: Verdict, row: int) -> list[Compare]:
         case expressions.Logic(parts=parts):
             return [proof for part in parts for proof in _proofs(part, verdict, row)]
         case _:
-            return list(expressions.comparisons(node))
+            return [proof for proof in expressions.comparisons(node) if true(proof)]
 
 
 def _scalar(node: Node, verdict: Verdict, row: int) -> float:
@@ -262,6 +262,8 @@ def _confidence(verdict: Verdict, state: Held, row: int) -> Confidence:
 
 def _signal_value(one: SignalReadings, row: int, unit: str) -> SignalValue:
     value, state = float(one.values[row, -1]), State(int(one.states[row, -1]))
+    if np.isinf(value):  # x/0: no number says it, and comparisons take it as Prometheus does
+        state = State.LOWER_BOUND
     return SignalValue(value if np.isfinite(value) else None, unit, state, float(one.window[row, -1]))
 
 

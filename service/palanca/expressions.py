@@ -237,7 +237,7 @@ def text(node: Node) -> str:
     """Write a node back as an expression."""
     match node:
         case Number(value=value):
-            return f"{value:g}"
+            return f"{value:.15g}"
         case Name(name=name):
             return name
         case Arithmetic(op=op, left=left, right=right):

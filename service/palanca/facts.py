@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 from dataclasses import replace
@@ -32,9 +33,21 @@ AT_PLATEAU = 0.9
 POWER_OF_TWO_TOLERANCE = 0.03
 SMALLEST_BUDGET = 64
 
-_ALIASES = {"--device-memory-utilization": "--gpu-memory-utilization", "--max-num-active-seqs": "--max-num-seqs"}
-_SHORT = {"-tp": "--tensor-parallel-size", "-dp": "--data-parallel-size", "-pp": "--pipeline-parallel-size"}
-_NUMBER = re.compile(r"^-?\d+(?:\.\d+)?(?:e[+-]?\d+)?$", re.IGNORECASE)
+_ALIASES = {
+    "--device-memory-utilization": "--gpu-memory-utilization",
+    "--max-num-active-seqs": "--max-num-seqs",
+    "--spec-tokens": "--num-speculative-tokens",
+    "--speculative-config.num-speculative-tokens": "--num-speculative-tokens",
+}
+_SHORT = {
+    "-tp": "--tensor-parallel-size",
+    "-dp": "--data-parallel-size",
+    "-pp": "--pipeline-parallel-size",
+    "-sc": "--speculative-config",
+}
+_NUMBER = re.compile(r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$", re.IGNORECASE)
+_LEFT_TO_VLLM = frozenset({"auto", "none", "null"})
+_CONTINUED = re.compile(r"\\\r?\n")
 _SUFFIX = {"k": 1000, "m": 1000**2, "g": 1000**3, "K": 1024, "M": 1024**2, "G": 1024**3}
 
 
@@ -44,7 +57,7 @@ def parse_serve_args(text: str) -> dict[str, str]:
     A negated flag (``--no-enable-chunked-prefill``) becomes ``"false"`` under its plain name. Raises ``UsageError``.
     """
     try:
-        words = shlex.split(text)
+        words = shlex.split(_CONTINUED.sub(" ", text))
     except ValueError as error:
         message = f"--serve-args cannot be read as a command line: {error}"
         raise UsageError(message) from None
@@ -78,17 +91,25 @@ def given(catalogue: Catalogue, flags: Mapping[str, str], source: str = "--serve
             facts[name] = Fact(text not in {"false", "null", "None", ""}, "given", f"{source} {spec.flag}")
             facts |= _speculative(text, source)
             continue
+        if spec.type == "number" and text.lower() in _LEFT_TO_VLLM:
+            continue
         value = parse_value(spec, text)
+        if value is None and spec.type == "flag":  # the word behind a switch is the model's name
+            value = True
         if value is None:
             message = f"{source}: {spec.flag} {text!r} is not a {spec.type}"
             raise UsageError(message)
         facts[name] = Fact(value, "given", f"{source} {spec.flag}")
-    if flags:
+    other = next((flag for flag in flags if flag.startswith(_SPEC_FLAGS)), None)
+    if other is not None:
+        facts.setdefault("speculation", Fact(value=True, provenance="given", source=f"{source} {other}"))
+    elif flags and "--config" not in flags:
         facts.setdefault("speculation", Fact(value=False, provenance="given", source=f"{source} has no {_SPEC_FLAG}"))
     return facts
 
 
 _SPEC_FLAG = "--speculative-config"
+_SPEC_FLAGS = ("--speculative-", "--spec-", "--num-speculative-tokens")
 
 
 def _speculative(text: str, source: str) -> Facts:
@@ -112,7 +133,8 @@ def parse_value(spec: FactSpec, text: str) -> float | bool | str | None:
     factor = 1.0
     if plain and plain[-1] in _SUFFIX and _NUMBER.match(plain[:-1]):
         factor, plain = float(_SUFFIX[plain[-1]]), plain[:-1]
-    return float(plain) * factor if _NUMBER.match(plain) else None
+    value = float(plain) * factor if _NUMBER.match(plain) else math.inf
+    return value if math.isfinite(value) else None
 
 
 def reported(catalogue: Catalogue, labels: Mapping[str, str], engines: int) -> Facts:
@@ -178,7 +200,8 @@ def complete(catalogue: Catalogue, facts: Facts) -> Facts:
     known = by_hand is not None or "num_gpu_blocks" in made
     if known:
         source = by_hand.source if by_hand else "cache_config_info shows no num_gpu_blocks_override"
-        made["kv_blocks_set_by_hand"] = Fact(by_hand is not None, "reported", source)
+        provenance = by_hand.provenance if by_hand else "reported"
+        made["kv_blocks_set_by_hand"] = Fact(by_hand is not None, provenance, source)
     for name, spec in catalogue.facts.items():
         if spec.derive is None or name in made:
             continue
@@ -257,7 +280,7 @@ def infer_slots(readings: Readings, row: int) -> float | None:
 def infer_token_budget(readings: Readings, row: int) -> float | None:
     """Mean tokens per step, if within 3 % of a power of two while requests wait."""
     mean = _last(readings, "iteration_tokens_mean", row)
-    if not _last(readings, "waiting_min", row) > 0 or not mean >= SMALLEST_BUDGET:
+    if not _last(readings, "waiting_min", row) > 0 or not SMALLEST_BUDGET <= mean < np.inf:
         return None
     power = float(2 ** round(np.log2(mean)))
     return power if abs(mean / power - 1) <= POWER_OF_TWO_TOLERANCE else None

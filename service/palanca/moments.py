@@ -21,7 +21,11 @@ def seconds(text: object) -> float:
         message = f"{text!r} is not a duration such as 30s, 5m or 1h30m"
         raise ValueError(message)
     days, hours, minutes, secs = (int(part or 0) for part in found.groups())
-    return float(((days * 24 + hours) * 60 + minutes) * 60 + secs)
+    total = ((days * 24 + hours) * 60 + minutes) * 60 + secs
+    if total >= _LONGEST_S:
+        message = f"{text!r} is longer than 100 years"
+        raise ValueError(message)
+    return float(total)
 
 
 def duration(value: float) -> str:
@@ -40,14 +44,20 @@ def parse_moment(text: str, *, now: float) -> float:
     plain = text.strip()
     if plain.startswith("-") and plain[1:2].isdigit() and plain[-1:].isalpha():
         try:
-            return now - seconds(plain[1:])
+            return _after_1970(text, now - seconds(plain[1:]))
         except ValueError as error:
             raise UsageError(_message(text)) from error
     try:
         value = float(plain)
     except ValueError:
         return _rfc3339(text, plain)
-    if not math.isfinite(value) or value < 0 or value > 1e11:  # noqa: PLR2004  beyond the year 5000: milliseconds
+    if not math.isfinite(value) or value > 1e11:  # noqa: PLR2004  beyond the year 5000: milliseconds
+        raise UsageError(_message(text))
+    return _after_1970(text, value)
+
+
+def _after_1970(text: str, value: float) -> float:
+    if value < 0:
         raise UsageError(_message(text))
     return value
 
@@ -58,9 +68,9 @@ def _rfc3339(text: str, plain: str) -> float:
     except ValueError as error:
         raise UsageError(_message(text)) from error
     if moment.tzinfo is None:
-        message = f"{text!r} has no time zone; write {plain}Z for UTC or add an offset such as +02:00"
+        message = f"{text!r} has no time zone; write {moment.isoformat()}Z for UTC or add an offset such as +02:00"
         raise UsageError(message)
-    return moment.timestamp()
+    return _after_1970(text, moment.timestamp())
 
 
 def _message(text: str) -> str:

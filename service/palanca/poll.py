@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -52,7 +53,7 @@ class Source(Protocol):
 def grid_for(catalogue: Catalogue, end: float) -> Grid:
     """Return the grid of a diagnosis at ``end``: long enough for every ``for``, and for ``since``."""
     longest = max((rule.for_ for rule in catalogue.rules), default=0.0)
-    return Grid(end, int(max(LOOKBACK_S, longest) / INTERVAL_S) + 1, INTERVAL_S)
+    return Grid(end, math.ceil(max(LOOKBACK_S, longest) / INTERVAL_S) + 1, INTERVAL_S)
 
 
 def run(catalogue: Catalogue, source: Source, question: Question) -> Diagnosis:

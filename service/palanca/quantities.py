@@ -22,13 +22,13 @@ def seconds(value: float) -> str:
     size = abs(value)
     if size == 0:
         return "0 s"
-    if size < 1e-3:  # noqa: PLR2004
+    if size < 0.9995e-3:  # noqa: PLR2004  three digits of more would be 1e+03 us
         return f"{value * 1e6:.3g} us"
-    if size < 1:
+    if size < 0.9995:  # noqa: PLR2004
         return f"{value * 1e3:.3g} ms"
     if size < 600:  # noqa: PLR2004
         return f"{value:.3g} s"
-    return f"{value / 60:.3g} min" if size < 36000 else f"{value / 3600:.3g} h"  # noqa: PLR2004
+    return f"{value / 60:.3g} min" if size < 36000 else f"{plain(value / 3600)} h"  # noqa: PLR2004
 
 
 def plain(value: float) -> str:

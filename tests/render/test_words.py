@@ -54,7 +54,7 @@ from palanca.render import words
         (2.0**50, "bytes", "1,024 TiB"),
         (1e300, "requests", "1e+300 requests"),
         (math.nan, "s", "-"),
-        (math.inf, "s", "-"),
+        (math.inf, "s", "without bound"),
         (None, "s", "-"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -29,10 +30,18 @@ def row(values: Sequence[float]) -> NDArray[np.float64]:
 
 
 def at(
-    function: Callable[..., NDArray[np.float64]], times: Sequence[float], values: Sequence[float], end: float, window: float, *, left_open: bool = False
+    function: Callable[..., NDArray[np.float64]],
+    times: Sequence[float],
+    values: Sequence[float],
+    end: float,
+    window: float,
+    *,
+    left_open: bool = False,
 ) -> float:
     """One series at one moment, with times in seconds."""
-    return float(function(milliseconds(times), row(values), milliseconds([end]), round(window * 1000), left_open=left_open)[0, 0])
+    return float(
+        function(milliseconds(times), row(values), milliseconds([end]), round(window * 1000), left_open=left_open)[0, 0]
+    )
 
 
 def now(times: Sequence[float], values: Sequence[float], end: float, *, left_open: bool = False) -> float:
@@ -57,13 +66,21 @@ def now(times: Sequence[float], values: Sequence[float], end: float, *, left_ope
         pytest.param([0, 20, 40, 60], [60, 5, 3, 4], 60, 60, (5 + 3 - 0 + 1) / 60, id="two resets"),
         pytest.param([-20, 0, 20, 40, 60], [99, 1, 2, 3, 4], 60, 60, 3 / 60, id="reset before the window"),
         # average interval 10: 10 to the start is below 11, so all of it is added; 50 samples seconds, 60 in all
-        pytest.param([10, 20, 30, 40, 50, 60], [100, 110, 120, 130, 140, 150], 60, 60, 1.0, id="start within 1.1 intervals"),
+        pytest.param(
+            [10, 20, 30, 40, 50, 60], [100, 110, 120, 130, 140, 150], 60, 60, 1.0, id="start within 1.1 intervals"
+        ),
         # 12 to the start is beyond it: half an interval is added
-        pytest.param([12, 22, 32, 42, 52, 62], [100, 110, 120, 130, 140, 150], 62, 62, 55 / 62, id="start beyond 1.1 intervals"),
-        pytest.param([0, 10, 20, 30, 40, 50], [100, 110, 120, 130, 140, 150], 60, 60, 1.0, id="end within 1.1 intervals"),
+        pytest.param(
+            [12, 22, 32, 42, 52, 62], [100, 110, 120, 130, 140, 150], 62, 62, 55 / 62, id="start beyond 1.1 intervals"
+        ),
+        pytest.param(
+            [0, 10, 20, 30, 40, 50], [100, 110, 120, 130, 140, 150], 60, 60, 1.0, id="end within 1.1 intervals"
+        ),
         pytest.param([0, 10, 20, 30, 40], [100, 110, 120, 130, 140], 60, 60, 45 / 60, id="end beyond 1.1 intervals"),
         # zero is reached 5 s before the first sample, earlier than the start of the window
-        pytest.param([10, 20, 30, 40, 50, 60], [5, 15, 25, 35, 45, 55], 60, 60, 55 / 60, id="extrapolation ends at zero"),
+        pytest.param(
+            [10, 20, 30, 40, 50, 60], [5, 15, 25, 35, 45, 55], 60, 60, 55 / 60, id="extrapolation ends at zero"
+        ),
         pytest.param([10, 20, 30, 40, 50, 60], [0, 10, 20, 30, 40, 50], 60, 60, 50 / 60, id="from zero"),
         # 2.x: 30 s to the start is cut to the 5 s to zero, which is below the threshold
         pytest.param([30, 40, 50, 60], [5, 15, 25, 35], 60, 60, 35 / 60, id="far start, near zero"),
@@ -74,7 +91,7 @@ def now(times: Sequence[float], values: Sequence[float], end: float, *, left_ope
         pytest.param([0, 30, 60], [NAN, 3, 5], 60, 60, NAN, id="NaN first"),
         pytest.param([0, 30, 60], [1, 3, NAN], 60, 60, NAN, id="NaN last"),
     ],
-)  # fmt: skip
+)
 def test_rate(times: list[float], values: list[float], end: float, window: float, expected: float) -> None:
     """Resets count from zero, and the increase is extrapolated as far as Prometheus 2.42 does it."""
     np.testing.assert_allclose(at(functions.rate, times, values, end, window), expected, rtol=1e-12)
@@ -102,11 +119,13 @@ def test_zero_is_tried_within_the_threshold_only_in_3() -> None:
 def go_rate(times: Sequence[int], values: Sequence[float], end: int, window: int, *, left_open: bool) -> float:
     """``extrapolatedRate`` of promql/functions.go, 2.42 and (``left_open``) 3.x, sample by sample."""
     start = end - window
-    points = [(t, v) for t, v in zip(times, values, strict=True) if t <= end and (t > start or (t == start and not left_open))]
+    points = [
+        (t, v) for t, v in zip(times, values, strict=True) if t <= end and (t > start or (t == start and not left_open))
+    ]
     if len(points) < 2:
         return float(MISSING)
     result = points[-1][1] - points[0][1]
-    for (_, before), (_, after) in zip(points, points[1:], strict=False):
+    for (_, before), (_, after) in itertools.pairwise(points):
         if after < before:
             result += before
     to_start, to_end = (points[0][0] - start) / 1000, (end - points[-1][0]) / 1000
@@ -155,21 +174,38 @@ def test_many_series_and_steps() -> None:
 @pytest.mark.parametrize(
     ("function", "values", "expected"),
     [
-        (functions.avg_over_time, [1, 2, 6], 3), (functions.avg_over_time, [1, NAN, 3], NAN), (functions.avg_over_time, [INF, 1, 1], INF),
+        (functions.avg_over_time, [1, 2, 6], 3),
+        (functions.avg_over_time, [1, NAN, 3], NAN),
+        (functions.avg_over_time, [INF, 1, 1], INF),
         (functions.avg_over_time, [INF, -INF, 1], NAN),
-        (functions.max_over_time, [1, 6, 2], 6), (functions.max_over_time, [NAN, 6, NAN], 6), (functions.max_over_time, [NAN] * 3, NAN),
-        (functions.min_over_time, [3, 1, 2], 1), (functions.min_over_time, [NAN, 6, NAN], 6), (functions.min_over_time, [NAN] * 3, NAN),
-        (functions.resets, [1, 2, 3], 0), (functions.resets, [5, 2, 1], 2), (functions.resets, [5, 5, 4], 1), (functions.resets, [5, NAN, 1], 0),
-        (functions.changes, [1, 1, 1], 0), (functions.changes, [1, 2, 1], 2), (functions.changes, [NAN, NAN, 1], 1),
+        (functions.max_over_time, [1, 6, 2], 6),
+        (functions.max_over_time, [NAN, 6, NAN], 6),
+        (functions.max_over_time, [NAN] * 3, NAN),
+        (functions.min_over_time, [3, 1, 2], 1),
+        (functions.min_over_time, [NAN, 6, NAN], 6),
+        (functions.min_over_time, [NAN] * 3, NAN),
+        (functions.resets, [1, 2, 3], 0),
+        (functions.resets, [5, 2, 1], 2),
+        (functions.resets, [5, 5, 4], 1),
+        (functions.resets, [5, NAN, 1], 0),
+        (functions.changes, [1, 1, 1], 0),
+        (functions.changes, [1, 2, 1], 2),
+        (functions.changes, [NAN, NAN, 1], 1),
         (functions.changes, [1, NAN, NAN], 1),
     ],
-)  # fmt: skip
+)
 def test_over_time(function: Callable[..., NDArray[np.float64]], values: list[float], expected: float) -> None:
     """Averages, extremes (NaN loses), resets and changes (NaN equals NaN) of the samples of a window."""
     np.testing.assert_equal(at(function, [0, 30, 60], values, 60, 60), expected)
 
 
-OVER_TIME = [functions.avg_over_time, functions.max_over_time, functions.min_over_time, functions.resets, functions.changes]
+OVER_TIME = [
+    functions.avg_over_time,
+    functions.max_over_time,
+    functions.min_over_time,
+    functions.resets,
+    functions.changes,
+]
 
 
 @pytest.mark.parametrize("function", OVER_TIME)
@@ -191,10 +227,18 @@ def test_one_sample_is_enough(function: Callable[..., NDArray[np.float64]]) -> N
 @pytest.mark.parametrize(
     ("end", "left_open", "expected"),
     [
-        (59.999, False, MISSING), (60, False, 1), (119.999, False, 1), (120, False, 2), (419.999, False, 2), (420, False, 2), (420.001, False, MISSING),
-        (60, True, 1), (419.999, True, 2), (420, True, MISSING),
+        (59.999, False, MISSING),
+        (60, False, 1),
+        (119.999, False, 1),
+        (120, False, 2),
+        (419.999, False, 2),
+        (420, False, 2),
+        (420.001, False, MISSING),
+        (60, True, 1),
+        (419.999, True, 2),
+        (420, True, MISSING),
     ],
-)  # fmt: skip
+)
 def test_staleness(end: float, left_open: bool, expected: float) -> None:
     """The newest sample counts for 5 minutes; 3.x excludes the fifth minute's end."""
     assert expected == now([60, 120], [1, 2], end, left_open=left_open)
@@ -237,7 +281,7 @@ def quantile(q: float, bounds: Sequence[float], counts: Sequence[float]) -> floa
         pytest.param(0.5, [1, 2, INF], [NAN, NAN, NAN], NAN, id="NaN"),
         pytest.param(0.5, [1, 2, INF], [1e-9, 3e-9, 4e-9], 1.5, id="tiny rates"),
     ],
-)  # fmt: skip
+)
 def test_histogram_quantile(q: float, bounds: list[float], counts: list[float], expected: float) -> None:
     """Linear inside the bucket, from 0 in the first, the last finite bound in the last."""
     np.testing.assert_allclose(quantile(q, bounds, counts), expected, rtol=1e-12)
@@ -259,7 +303,10 @@ def go_quantile(q: float, bounds: Sequence[float], counts: Sequence[float]) -> f
     return start + (bounds[bucket] - start) * ((rank - below) / (monotonic[bucket] - below))
 
 
-@given(st.floats(0.01, 0.99), st.lists(st.tuples(st.integers(-2, 20), st.integers(0, 9)), min_size=2, max_size=8, unique_by=lambda one: one[0]))
+@given(
+    st.floats(0.01, 0.99),
+    st.lists(st.tuples(st.integers(-2, 20), st.integers(0, 9)), min_size=2, max_size=8, unique_by=lambda one: one[0]),
+)
 def test_quantile_is_prometheus(q: float, buckets: list[tuple[int, int]]) -> None:
     """For any buckets the vectorised quantile equals the search of Prometheus."""
     bounds = [*sorted(float(bound) for bound, _ in buckets[1:]), INF]

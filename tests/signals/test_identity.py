@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.sample_stores import ENGINE, SERVER, catalogue
 
 from palanca.model import Metrics, Target
 from palanca.signals.identity import ServerIndex, dropped, identity, join_servers, newest_info, same_server, unprefixed
-from tests.sample_stores import ENGINE, SERVER, catalogue
 
 METRICS: Metrics = catalogue().metrics
 FAMILIES = METRICS.families
@@ -21,7 +21,11 @@ def target(**labels: str) -> Target:
     [
         ("num_requests_running", {}, {}),
         ("num_requests_running", {"pid": "77", "prometheus_replica": "0", "replica": "b", "__name__": "x"}, {}),
-        ("num_requests_running", {"ReplicaId": "r1", "namespace": "ns", "pod": "p"}, {"ReplicaId": "r1", "namespace": "ns", "pod": "p"}),
+        (
+            "num_requests_running",
+            {"ReplicaId": "r1", "namespace": "ns", "pod": "p"},
+            {"ReplicaId": "r1", "namespace": "ns", "pod": "p"},
+        ),
         ("time_to_first_token", {"le": "0.5"}, {}),
         ("request_success", {"finished_reason": "stop"}, {}),
         ("num_requests_running", {"finished_reason": "stop"}, {"finished_reason": "stop"}),
@@ -30,7 +34,7 @@ def target(**labels: str) -> Target:
         ("http_requests", {"method": "GET", "status": "2xx", "handler": "/v1"}, {}),
         ("num_requests_running", {"empty": ""}, {}),
     ],
-)  # fmt: skip
+)
 def test_identity(family: str, more: dict[str, str], kept: dict[str, str]) -> None:
     """Own labels, bucket bounds, processes and copies go; every label of the user, Ray's and ``engine`` stay."""
     assert Target.of({**ENGINE, **kept}) == identity({**ENGINE, **more}, FAMILIES[family])
@@ -86,18 +90,32 @@ def test_the_series_with_most_labels_is_preferred() -> None:
 
 def test_join_servers() -> None:
     """Targets get the names of their server; an ``up`` without target becomes one where that is asked for."""
-    engine, lonely, other = Target.of(ENGINE), target(job="vllm", instance="b:8000"), target(job="node", instance="c:9100")
-    servers = {Target.of(SERVER): {"up"}, lonely: {"up"}, other: {"up"}, target(job="x", instance="y"): {"http_requests_total"}}
+    engine, lonely, other = (
+        Target.of(ENGINE),
+        target(job="vllm", instance="b:8000"),
+        target(job="node", instance="c:9100"),
+    )
+    servers = {
+        Target.of(SERVER): {"up"},
+        lonely: {"up"},
+        other: {"up"},
+        target(job="x", instance="y"): {"http_requests_total"},
+    }
     names = {engine: {"num_requests_running"}}
 
-    assert {engine: {"num_requests_running", "up"}, lonely: {"up"}} == join_servers(names, servers, lambda one: one.get("job") == "vllm")
+    assert {engine: {"num_requests_running", "up"}, lonely: {"up"}} == join_servers(
+        names, servers, lambda one: one.get("job") == "vllm"
+    )
     assert {engine: {"num_requests_running"}} == names
 
 
 def test_newest_info() -> None:
     """Of several configurations of a server the newest counts, and each engine gets its own."""
     engines = [Target.of({**ENGINE, "engine": number}) for number in "01"]
-    rows = [({**SERVER, "block_size": size, "engine": engine}, when) for size, engine, when in (("16", "0", 5), ("32", "0", 9), ("8", "0", 7), ("64", "1", 1))]
+    rows = [
+        ({**SERVER, "block_size": size, "engine": engine}, when)
+        for size, engine, when in (("16", "0", 5), ("32", "0", 9), ("8", "0", 7), ("64", "1", 1))
+    ]
     found = newest_info(engines, rows, METRICS)
 
     assert ["32", "64"] == [found[engine]["block_size"] for engine in engines]
@@ -111,9 +129,11 @@ def test_newest_info() -> None:
         ("ray_vllm_num_requests_running", ("ray_vllm_", "num_requests_running")),
         ("kserve_vllm:x", ("kserve_vllm:", "x")),
         ("vllm_x", ("vllm_", "x")),
-        ("up", None), ("xvllm:x", None), ("", None),
+        ("up", None),
+        ("xvllm:x", None),
+        ("", None),
     ],
-)  # fmt: skip
+)
 def test_unprefixed(name: str, parts: tuple[str, str] | None) -> None:
     """A live prefix is split off; other names have none."""
     assert parts == unprefixed(name, METRICS)

@@ -17,6 +17,7 @@ BOUNDS = {
     "request_queue_time_seconds": ("0.3", "0.5", "1.0", "60.0"),
     "iteration_tokens_total": ("1.0", "8.0", "64.0", "512.0", "8192.0"),
 }
+NONE: Mapping[str, str] = {}
 LATENCY = ("0.01", "0.1", "1.0", "2.5")
 
 
@@ -97,7 +98,8 @@ class _Writer:
             after = np.flatnonzero(self.share >= at)
             if after.size:
                 total[after] -= total[after[0]] - steps[after[0]]
-        return np.maximum(total, 0.0)
+        floored: np.ndarray = np.maximum(total, 0.0)
+        return floored
 
     def gauge(self, most: float, nans: float = 0.0) -> np.ndarray:
         """Return a gauge; some samples may be NaN."""
@@ -168,8 +170,8 @@ def _server_wide(out: _Writer, server: Server) -> None:
 def _engine(out: _Writer, server: Server, labels: Mapping[str, str], when: np.ndarray) -> None:
     prefix, old, new = server.prefix, out.share < server.upgrade + 0.2, out.share >= server.upgrade
 
-    def add(name: str, values: np.ndarray, more: Mapping[str, str] | None = None, also: np.ndarray | None = None) -> None:
-        out.add(prefix + name, {**labels, **(more or {})}, values, when if also is None else when & also)
+    def add(name: str, values: np.ndarray, more: Mapping[str, str] = NONE, also: np.ndarray | None = None) -> None:
+        out.add(prefix + name, {**labels, **more}, values, when if also is None else when & also)
 
     add("num_requests_running", np.round(out.gauge(9)))
     add("num_requests_waiting", out.gauge(30, nans=0.02))

@@ -112,7 +112,8 @@ def _value(advice: Advice, lever: Lever, row: int, environment: ReadingsEnvironm
     if not np.isfinite(value):
         reason = f"cannot be computed: {', '.join(unknown) or advice.value} unknown"
         return None, f"{reason}; {advice.no_value}" if advice.no_value else reason
-    value = float(np.clip(value, -np.inf if lever.minimum is None else lever.minimum, lever.maximum or np.inf))
+    least, most = (-np.inf if lever.minimum is None else lever.minimum), (np.inf if lever.maximum is None else lever.maximum)
+    value = float(np.clip(value, least, most))
     if lever.unit in _WHOLE:
         value = float(np.floor(value))
     shown = ", ".join(f"{name} = {known:.6g}" for name, known in inputs.items())
@@ -130,7 +131,7 @@ def _direction(wanted: Direction, current: Value, proposed: Value) -> Direction 
         return None
     if wanted in {"raise", "lower"} and _is_number(current) and _is_number(proposed):
         return wanted if (proposed > current) == (wanted == "raise") else None  # type: ignore[operator]
-    if wanted == "set" and _is_number(current) and _is_number(proposed):
+    if wanted in {"set", "change"} and _is_number(current) and _is_number(proposed):
         return "raise" if proposed > current else "lower"  # type: ignore[operator]
     return wanted
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from palanca.model import Finding, Recommendation, Target
 
 SCOPE_LABELS = ("cluster", "namespace", "job", "model_name")
-_OPPOSITE = {"raise": "lower", "lower": "raise", "enable": "disable", "disable": "enable"}
 
 Scope = tuple[str, ...]
 
@@ -55,25 +54,34 @@ def _agreed(
 ) -> tuple[Recommendation, ...]:
     kept = []
     for one in finding.recommendations:
-        if directions[one.lever] == _OPPOSITE.get(one.direction):
+        if directions[one.lever] != one.direction:
             continue
         asking = [
-            [other.proposed for found in engine for other in found.recommendations if _same(one, other)]
-            for engine in scope
+            [other for found in engine for other in found.recommendations if _same(one, other)] for engine in scope
         ]
-        engines = [values for values in asking if values]
-        numbers = [value for values in engines for value in values if _is_number(value)]
-        proposed = min(numbers) if numbers and _is_number(one.proposed) else one.proposed  # type: ignore[type-var]
-        argument = one.argument
+        engines = [others for others in asking if others]
+        proposed = _safest(one, [other for others in engines for other in others])
+        argument, computed_from = one.argument, one.computed_from
         if proposed != one.proposed and argument is not None:
             from palanca.advice.recommend import word  # noqa: PLC0415
 
             argument = argument.replace(word(one.proposed or 0), word(proposed or 0))
+            computed_from = f"the safest of the values of {len(engines)} engines; of this one: {computed_from}"
         applies_to = (
             one.applies_to if len(scope) == 1 else f"{len(engines)} of {len(scope)} engines of this command line"
         )
-        kept.append(replace(one, proposed=proposed, argument=argument, applies_to=applies_to))
+        kept.append(replace(one, proposed=proposed, argument=argument, computed_from=computed_from, applies_to=applies_to))
     return tuple(kept)
+
+
+def _safest(one: Recommendation, asking: Sequence[Recommendation]) -> float | bool | str | None:
+    """Return the smallest number that is no step back for any engine that asks; inferred current values may differ."""
+    if not _is_number(one.proposed):
+        return one.proposed
+    numbers = [float(other.proposed) for other in asking if _is_number(other.proposed)]  # type: ignore[arg-type]
+    currents = [float(other.current) for other in asking if _is_number(other.current)]  # type: ignore[arg-type]
+    least = max(currents, default=float("-inf")) if one.direction == "raise" else float("-inf")
+    return min((number for number in numbers if number > least), default=max(numbers))
 
 
 def _same(one: Recommendation, other: Recommendation) -> bool:

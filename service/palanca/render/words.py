@@ -163,7 +163,7 @@ def time_span(seconds: float) -> str:
 def number(value: float | None, unit: str, digits: int = 3) -> str:
     """A value for people, with its unit: ``84 ms``, ``4.7 s``, ``0.97``, ``12 requests``, ``1,240 tokens/s``."""
     if value is None or not math.isfinite(value):
-        return "-"
+        return "without bound" if value == math.inf else "-"
     figure, word = _parts(value, unit, digits)
     return _join(figure, _SINGULAR.sub(r"\1", word) if figure == "1" else word)
 

@@ -125,12 +125,12 @@ def _named(text: str, without: Collection[str]) -> str:
 
 def _alike(families: Iterable[Family], matchers: Matchers) -> list[tuple[list[Family], tuple[str, ...]]]:
     """Families that can share a selector and an aggregation, and their matchers."""
-    groups: dict[tuple[object, ...], list[Family]] = defaultdict(list)
+    groups: dict[tuple[frozenset[str], bool, bool, tuple[str, ...]], list[Family]] = defaultdict(list)
     for family in families:
         needs = (f'{family.needs_label}!=""',) if family.needs_label else ()
-        key = (*needs, *matchers(family))
-        groups[dropped(family), family.type == "histogram", family.prefixed, key].append(family)
-    return [(members, key) for (*_, key), members in groups.items()]
+        texts = (*needs, *matchers(family))
+        groups[dropped(family), family.type == "histogram", family.prefixed, texts].append(family)
+    return [(members, texts) for (_, _, _, texts), members in groups.items()]
 
 
 def names_query(metrics: Metrics, families: Iterable[Family], matchers: Matchers, span: str) -> str:

@@ -116,7 +116,7 @@ class PromQL:
     def _node(self, node: Node, window: float | None) -> str:
         match node:
             case Number(value=value):
-                return f"{value:g}"
+                return f"{value:.15g}"
             case Name(name=name):
                 return f"({self.signal(name, window=window)})"
             case Arithmetic(op=op, left=left, right=right):
@@ -124,7 +124,8 @@ class PromQL:
             case Call(function="floor" | "ceil", arguments=(argument,)):
                 return f"{node.function}({self._node(argument, window)})"
             case Call(function="min" | "max", arguments=arguments):
-                return self._extreme(node.function, [self._node(argument, window) for argument in arguments], arguments)
+                ordered = sorted(arguments, key=lambda one: isinstance(one, Number))  # a clamp needs a vector first
+                return self._extreme(node.function, [self._node(one, window) for one in ordered], ordered)
             case Call(function="round_down", arguments=(value, multiple)):
                 below = self._node(multiple, window)
                 return f"(floor({self._node(value, window)} / {below}) * {below})"
@@ -133,7 +134,7 @@ class PromQL:
                 raise TypeError(message)
 
     @staticmethod
-    def _extreme(function: str, texts: list[str], nodes: tuple[Node, ...]) -> str:
+    def _extreme(function: str, texts: list[str], nodes: list[Node]) -> str:
         result, sign = texts[0], "<=" if function == "min" else ">="
         for text, node in zip(texts[1:], nodes[1:], strict=True):
             if isinstance(node, Number):

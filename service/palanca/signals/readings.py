@@ -161,7 +161,7 @@ def _rows(context: _Context, leaf: Leaf) -> Array:
 
 
 def _states(context: _Context, values: Array, gone: NDArray[np.bool_], family: Family) -> NDArray[np.uint8]:
-    states = np.where(np.isfinite(values), State.OK, State.IDLE).astype(np.uint8)
+    states = np.where(np.isnan(values), State.IDLE, State.OK).astype(np.uint8)
     known = {name.name for name in family.names}
     for row, target in enumerate(context.found.targets):
         if not gone[row].any():
@@ -213,7 +213,7 @@ def _expression(context: _Context, signal: Signal, done: dict[str, SignalReading
     values = np.broadcast_to(expressions.number(node, _Signals(context, done)), shape)
     parts = [_read_signal(context, name, done) for name in expressions.names(node)]
     worst = np.maximum.reduce([np.where(part.states == State.INTERPOLATED, State.OK, part.states) for part in parts])
-    states = np.where((worst < State.ABSENT) & ~np.isfinite(values), State.IDLE, worst).astype(np.uint8)
+    states = np.where((worst < State.ABSENT) & np.isnan(values), State.IDLE, worst).astype(np.uint8)
     window = np.maximum.reduce([part.window for part in parts])
     return SignalReadings(np.where(states >= State.ABSENT, np.nan, values), states, window)
 

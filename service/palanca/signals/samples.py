@@ -128,8 +128,8 @@ class SampleReader:
         return newest_info(targets, rows, self._metrics)
 
     def _asked_for(self, server: Target) -> bool:
-        """Whether an ``up`` series is a target by itself: whatever is in the store, or what fits every matcher."""
-        return all(server.get(label) == value for label, value in self._matchers.items())
+        """Whether an ``up`` series is a target by itself: when it fits every matcher, and there are some."""
+        return bool(self._matchers) and all(server.get(name) == value for name, value in self._matchers.items())
 
     def label_values(self) -> dict[str, list[str]]:
         """Label names and values of all engine-wide series, matched or not: what ``--match`` could have said."""

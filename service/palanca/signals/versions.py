@@ -2,7 +2,7 @@
 
 Candidates are all pairs of release and engine; everything seen strikes out those that cannot have it. Names that are
 absent prove nothing (relabelling may drop them), but labels of ``cache_config_info`` that are absent do: they come
-all together or not at all.
+all together. Where that leaves nothing (a simulator, labels dropped), names and present labels alone decide.
 """
 
 from __future__ import annotations
@@ -60,8 +60,12 @@ class VersionTable:
             candidates &= self._names[name]
         if "engine" in target_labels:
             candidates &= self._with_engine_label
-        for label, having in self._info.items() if info else ():
-            candidates &= having if info and label in info else self._everything - having
+        shown = set(info or ())
+        for label in shown & self._info.keys():
+            candidates &= self._info[label]
+        if shown:
+            complete = candidates.difference(*(having for label, having in self._info.items() if label not in shown))
+            candidates = complete or candidates
         if not candidates:
             return VllmVersion(self._releases[-1], self._releases[-1], ("v1",), "inferred")
         releases = [release for release in self._releases if any(release == one[0] for one in candidates)]

@@ -55,13 +55,14 @@ class _Session(CarefulSession):
     def request(self, method: str | bytes, url: str | bytes, *args: Any, **options: Any) -> Answer:  # noqa: ANN401
         answer = super().request(method, url, *args, **options)
         try:
-            answer.document = document(answer)
+            answer.document = said = document(answer)
         except _AnswerError as error:
             raise SourceError(f"{answer.url.partition('?')[0]}: {error}") from None
-        found = [*_texts(answer.document.get("warnings")), *_texts(answer.document.get("infos"))]
+        found = [*_texts(said.get("warnings")), *_texts(said.get("infos"))]
         with self._lock:
-            for text in found[: MOST_WARNINGS - len(self._warnings)]:
-                self._warnings[text[:_LONGEST_WARNING]] = None
+            for text in found:
+                if len(self._warnings) < MOST_WARNINGS:
+                    self._warnings[text[:_LONGEST_WARNING]] = None
         return answer
 
 
@@ -103,7 +104,7 @@ class Prometheus:
     def version(self) -> str:
         """Release of the server, for information only; empty where it does not say. Raises ``SourceError``."""
         answer = self._session.request("GET", f"{self.url}/api/v1/status/buildinfo")
-        data = answer.document["data"] if answer.document else None
+        data = answer.json()["data"]
         return str(data.get("version", "")) if isinstance(data, dict) else ""
 
     def query(self, text: str, time: float) -> list[Series]:
@@ -198,7 +199,7 @@ def series(rows: Sequence[object]) -> list[Series]:
             raise _AnswerError(f"a label that is no text: {_short(metric)}")
         key = frozenset(metric.items())
         if key in seen:
-            raise _AnswerError(f"the same series twice: {_short(metric)} (does a proxy join servers without marking them?)")
+            raise _AnswerError(f"the same series twice: {_short(metric)} (a proxy that joins servers must mark them)")
         seen.add(key)
         times, values = _samples(row)
         labels = {name: value for name, value in metric.items() if name != "__name__"}
@@ -207,7 +208,7 @@ def series(rows: Sequence[object]) -> list[Series]:
 
 
 def _samples(row: Mapping[str, Any]) -> tuple[Any, Any]:
-    pairs = row["values"] if "values" in row else [row.get("value")]
+    pairs: Any = row["values"] if "values" in row else [row.get("value")]
     try:
         times = np.array([round(float(time) * 1000) for time, _ in pairs], dtype=np.int64)
         values = np.array([float(value) for _, value in pairs], dtype=np.float64)

@@ -1,32 +1,23 @@
-"""An HTTP session that keeps its promises: a total deadline, a largest answer, careful redirects, bounded retries.
-
-``requests`` alone bounds the silence between two bytes, not the whole: a server that drips bytes holds it for ever.
-"""
+"""An HTTP session that keeps its promises: a total deadline, a largest answer, careful redirects, bounded retries."""
 
 from __future__ import annotations
 
-import io
 import time
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from http.client import HTTPResponse
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
 import requests
 import urllib3
-from requests.adapters import HTTPAdapter
-from requests.auth import AuthBase, HTTPBasicAuth
-from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from requests.auth import AuthBase
 
 import palanca
 from palanca.errors import SourceError, UsageError
-
-if TYPE_CHECKING:
-    import socket
+from palanca.sources.transport import Transport
 
 MOST_REDIRECTS = 5
 LONGEST_PAUSE_S = 10.0
@@ -93,7 +84,8 @@ class Answer(requests.Response):
         super().__init__()
         self.status_code, self.headers, self.url = response.status_code, response.headers, response.url
         self.reason, self.encoding = response.reason, response.encoding
-        self._body, self.document = body, None
+        self._body = body
+        self.document: Any = None
 
     @property
     def content(self) -> bytes:
@@ -127,7 +119,7 @@ class CarefulSession(requests.Session):
     def use_transport(self, url: str) -> None:
         """Send what goes to the URL, and to wherever it redirects, over our own transport."""
         for prefix in ("http://", "https://", url):
-            self.mount(prefix, _Transport(pool_connections=8, pool_maxsize=32))
+            self.mount(prefix, Transport(pool_connections=8, pool_maxsize=32))
 
     def request(self, method: str | bytes, url: str | bytes, *_: Any, **options: Any) -> Answer:  # noqa: ANN401
         """Ask and read the whole answer; the parameters of a POST become its form. Raises ``SourceError``."""
@@ -138,7 +130,7 @@ class CarefulSession(requests.Session):
             last = attempt == self._access.attempts
             try:
                 answer = self._follow(verb, address, form, deadline)
-            except _LostConnection as lost:
+            except _LostConnectionError as lost:
                 if last or time.monotonic() + pause >= deadline:
                     raise SourceError(str(lost)) from None
                 wait = pause
@@ -161,7 +153,10 @@ class CarefulSession(requests.Session):
             if answer.status_code not in REDIRECTS or not to:
                 return answer
             url, here = urljoin(url, to), url
-            shown = split_url(url.partition("?")[0].partition("#")[0], Access())[0]
+            try:
+                shown = split_url(url.partition("?")[0].partition("#")[0], Access())[0]
+            except UsageError as error:
+                raise SourceError(f"{start}: redirects to {error}") from None
             if self._access.secret and not _same_server(here, url):
                 raise SourceError(
                     f"{start}: redirects to {shown}, which will not be given the credentials "
@@ -203,7 +198,7 @@ class CarefulSession(requests.Session):
         return b"".join(pieces)
 
 
-class _LostConnection(SourceError):
+class _LostConnectionError(SourceError):
     """A connection that could not be made, or that broke: worth another try."""
 
 
@@ -213,15 +208,15 @@ def explained(error: OSError, url: str) -> SourceError:
     if isinstance(error, requests.exceptions.SSLError):
         return SourceError(f"{url}: TLS failed: {_core(text)} (check the host name, or give its CA file)")
     if isinstance(error, requests.exceptions.ProxyError):
-        return _LostConnection(f"{url}: the proxy failed: {_core(text)} (check HTTP_PROXY and NO_PROXY)")
+        return _LostConnectionError(f"{url}: the proxy failed: {_core(text)} (check HTTP_PROXY and NO_PROXY)")
     if "refused" in text:
-        return _LostConnection(f"{url}: connection refused (is the server running, and is this its port?)")
+        return _LostConnectionError(f"{url}: connection refused (is the server running, and is this its port?)")
     if "NameResolution" in text or "resolve" in text:
-        return _LostConnection(f"{url}: no such host (check the name and DNS)")
+        return _LostConnectionError(f"{url}: no such host (check the name and DNS)")
     if isinstance(error, requests.exceptions.ChunkedEncodingError | requests.exceptions.ContentDecodingError):
-        return _LostConnection(f"{url}: the answer broke off: {_core(text)} (is a proxy or the server restarting?)")
+        return _LostConnectionError(f"{url}: the answer broke off: {_core(text)} (does it restart?)")
     if isinstance(error, requests.ConnectionError):
-        return _LostConnection(f"{url}: the connection failed: {_core(text)} (is this an HTTP server?)")
+        return _LostConnectionError(f"{url}: the connection failed: {_core(text)} (is this an HTTP server?)")
     return SourceError(f"{url}: cannot be asked: {_core(text)}")
 
 
@@ -240,8 +235,8 @@ class _Credentials(AuthBase):
         if self._bearer:
             request.headers["Authorization"] = f"Bearer {self._bearer}"
         elif self._basic:
-            user, password = (part.encode() for part in self._basic)
-            HTTPBasicAuth(user, password)(request)  # type: ignore[arg-type]  bytes are taken as they are: UTF-8
+            pair = b64encode(":".join(self._basic).encode()).decode()
+            request.headers["Authorization"] = f"Basic {pair}"
         return request
 
 
@@ -266,67 +261,3 @@ def _loopback(host: str) -> bool:
 
 def _text(text: str | bytes) -> str:
     return text.decode() if isinstance(text, bytes) else text
-
-
-# --- the transport: the timeout of a read holds for the whole answer -------------------------------
-
-
-class _Clocked(io.RawIOBase):
-    """The bytes of a socket; each read waits no longer than is left of the whole time."""
-
-    def __init__(self, sock: socket.socket, seconds: float) -> None:
-        self._sock, self._raw = sock, sock.makefile("rb", buffering=0)
-        self._deadline = time.monotonic() + seconds
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int | None:  # noqa: ANN401  any writable buffer
-        left = self._deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError("timed out")
-        self._sock.settimeout(left)
-        return self._raw.readinto(buffer)
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
-
-
-class _ClockedResponse(HTTPResponse):
-    """Reads headers and body against the clock that starts when the question has been sent."""
-
-    def __init__(self, sock: socket.socket, *args: Any, **options: Any) -> None:  # noqa: ANN401
-        super().__init__(sock, *args, **options)
-        seconds = sock.gettimeout()
-        if seconds is not None:
-            clocked = _Clocked(sock, seconds)
-            self.fp.close()
-            self.fp = io.BufferedReader(clocked)
-
-
-class _HTTPConnection(HTTPConnection):
-    response_class = _ClockedResponse
-
-
-class _HTTPSConnection(HTTPSConnection):
-    response_class = _ClockedResponse
-
-
-class _HTTPPool(HTTPConnectionPool):
-    ConnectionCls = _HTTPConnection
-
-
-class _HTTPSPool(HTTPSConnectionPool):
-    ConnectionCls = _HTTPSConnection
-
-
-class _Transport(HTTPAdapter):
-    def init_poolmanager(self, *args: Any, **options: Any) -> None:  # noqa: ANN401
-        super().init_poolmanager(*args, **options)
-        self.poolmanager.pool_classes_by_scheme = {"http": _HTTPPool, "https": _HTTPSPool}
-
-    def proxy_manager_for(self, *args: Any, **options: Any) -> Any:  # noqa: ANN401
-        manager = super().proxy_manager_for(*args, **options)
-        manager.pool_classes_by_scheme = {"http": _HTTPPool, "https": _HTTPSPool}
-        return manager

@@ -1,0 +1,110 @@
+"""One cycle: from a source to a diagnosis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from palanca.errors import NoTargetsError, SourceError
+from palanca.model import Catalogue, SourceInfo
+from palanca.poll import INTERVAL_S, LOOKBACK_S, Opened, Question, grid_for, run
+from palanca.signals.samples import SampleReader
+from palanca.signals.store import SampleStore, Series
+from tests.engines import END, catalogue, rule, shipped
+
+LABELS = {"job": "vllm", "instance": "a:8000", "model_name": "m", "engine": "0"}
+
+
+@dataclass
+class Fake:
+    """A source of series in memory that remembers what it was asked."""
+
+    series: list[Series]
+    questions: list[Question] = field(default_factory=list)
+
+    def open(self, question: Question, catalogue: Catalogue) -> Opened:
+        self.questions.append(question)
+        grid = grid_for(catalogue, END if question.at is None else question.at)
+        return Opened(SampleReader(SampleStore(self.series), catalogue.metrics, grid), grid, SourceInfo("fake", "here"))
+
+
+class Broken:
+    """A source that cannot be read."""
+
+    def open(self, question: Question, catalogue: Catalogue) -> Opened:
+        raise SourceError("the cable is out")
+
+
+def gauge(name: str, value: float, seconds: float = 900.0) -> Series:
+    times = np.round((END - np.arange(seconds, -1, -5.0)) * 1000).astype(np.int64)
+    return Series(name, LABELS, times, np.full(len(times), value))
+
+
+def busy() -> Fake:
+    return Fake([gauge("vllm:num_requests_running", 4.0), gauge("vllm:kv_cache_usage_perc", 0.9)])
+
+
+@pytest.mark.parametrize(
+    ("duration", "span"),
+    [("0s", 600.0), ("3m", 600.0), ("10m", 600.0), ("20m", 1200.0), ("11m10s", 675.0), ("10m1s", 615.0)],
+)
+def test_the_grid_reaches_as_far_as_the_longest_duration(duration: str, span: float) -> None:
+    """A rule can fire whatever its duration, also one that is no multiple of the interval."""
+    grid = grid_for(catalogue(rule(**{"for": duration})), END)
+    assert END == grid.times[-1]
+    assert span == grid.times[-1] - grid.times[0]
+    assert {INTERVAL_S} == set(np.diff(grid.times))
+
+
+def test_a_grid_without_rules() -> None:
+    """Without rules the grid is as long as the lookback."""
+    assert LOOKBACK_S / INTERVAL_S + 1 == grid_for(catalogue(), END).steps
+
+
+def test_a_long_duration_fires() -> None:
+    """A duration beyond the lookback can be reached."""
+    made = run(catalogue(rule(**{"for": "11m10s"})), busy(), Question())
+    assert ["firing"] == [one.state for one in made.targets[0].findings]
+
+
+def test_a_cycle() -> None:
+    """The source is asked once, and what it has is judged at its last step."""
+    source = busy()
+    question = Question(at=END - 60.0)
+    made = run(catalogue(rule()), source, question)
+    assert [question] == source.questions
+    assert END - 60.0 == made.time
+    assert SourceInfo("fake", "here") == made.source
+    assert ["a-rule"] == [one.rule for one in made.targets[0].findings]
+    assert {**LABELS} == made.targets[0].target.as_dict()
+
+
+def test_flags_and_objectives_reach_the_facts() -> None:
+    """What the operator gave is a fact of every target."""
+    question = Question(flags={"--max-num-seqs": "64"}, objectives={"slo.ttft_p99": 0.2})
+    facts = run(catalogue(rule()), busy(), question).targets[0].facts
+    assert (64.0, "given") == (facts["max_num_seqs"].value, facts["max_num_seqs"].provenance)
+    assert (0.2, "given") == (facts["slo.ttft_p99"].value, facts["slo.ttft_p99"].provenance)
+
+
+def test_the_window_replaces_those_of_the_signals() -> None:
+    """``window`` is the window of every signal that has one."""
+    signals = run(shipped(), busy(), Question(window=60.0)).targets[0].signals
+    assert (60.0, 60.0) == (signals["running"].window_s, signals["kv_cache_usage"].window_s)
+    signals = run(shipped(), busy(), Question()).targets[0].signals
+    assert (120.0, 300.0) == (signals["running"].window_s, signals["kv_cache_usage"].window_s)
+
+
+@pytest.mark.parametrize("series", [[], [gauge("node_load1", 1.0)]])
+def test_nothing_to_judge(series: list[Series]) -> None:
+    """A source without vLLM series is told as such."""
+    with pytest.raises(NoTargetsError, match="^here has no vLLM series for what was asked$"):
+        run(shipped(), Fake(series), Question())
+
+
+def test_a_broken_source() -> None:
+    """Errors of the source pass through."""
+    with pytest.raises(SourceError, match="the cable is out"):
+        run(shipped(), Broken(), Question())
