@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.engines import Value, readings, shipped, target
 
 from palanca.advice.reconcile import reconcile, scope_of
 from palanca.diagnosis import diagnose, rank
@@ -26,7 +27,6 @@ from palanca.model import (
 )
 from palanca.releases import Release
 from palanca.render.document import to_json
-from tests.engines import Value, readings, shipped, target
 
 FORCED = "up_avg >= up_avg"
 """A condition that holds wherever the signal has a number."""

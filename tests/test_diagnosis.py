@@ -7,11 +7,11 @@ import math
 from itertools import permutations
 
 import pytest
+from tests.engines import END, Value, catalogue, finding, readings, reports, rule, target
 
 from palanca.diagnosis import diagnose, rank
 from palanca.model import Fact, Finding, State
 from palanca.render.document import to_json
-from tests.engines import END, Value, catalogue, finding, readings, reports, rule, target
 
 BUSY: dict[str, Value] = {
     "up": 1.0, "running": 4.0, "waiting": 0.0, "kv_cache_usage": 0.9, "ttft_p99": 0.1,

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from tests.engines import END, INTERVAL, STEPS, readings, rule
 
 from palanca import expressions
 from palanca.engine import ReadingsEnvironment, evaluate, held, missing_names, thresholds_of
 from palanca.model import State, Truth
-from tests.engines import END, INTERVAL, STEPS, readings, rule
 
 F, T, U, N = Truth.FALSE, Truth.TRUE, Truth.UNKNOWN, Truth.NOT_APPLICABLE
 LONG = 3600.0
@@ -113,9 +113,7 @@ def test_states_without_a_number(state: State, truth: Truth) -> None:
         assert {truth} == set(verdict.when.ravel().tolist())
 
 
-@pytest.mark.parametrize(
-    ("facts", "truth"), [({}, U), ({"chunked_prefill": True}, T), ({"chunked_prefill": False}, F)]
-)
+@pytest.mark.parametrize(("facts", "truth"), [({}, U), ({"chunked_prefill": True}, T), ({"chunked_prefill": False}, F)])
 def test_flags(facts: dict[str, object], truth: Truth) -> None:
     """A flag that is not known is unknown, not false."""
     (verdict,) = evaluate([rule(when="chunked_prefill", thresholds={})], readings({}, facts=facts))

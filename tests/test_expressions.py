@@ -627,7 +627,7 @@ def test_condition_faults(text: str, message: str, column: int, hint: str) -> No
         ("floor(-1.5)", -2),
         ("round_down(23.9, 8)", 16),
         ("round_down(24, 8)", 24),
-        ("round_down(7, 8)", 0),
+        ("round_down(7, 8)", 7),
         ("a / 0", math.inf),
         ("-1 / 0", -math.inf),
         ("0 / 0", math.nan),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from tests.engines import Value, readings, shipped, target
 
 from palanca.errors import UsageError
 from palanca.facts import (
@@ -21,7 +22,6 @@ from palanca.facts import (
     reported,
 )
 from palanca.model import Fact, FactSpec, Readings, State
-from tests.engines import Value, readings, shipped, target
 
 JSON = '{"method": "ngram", "num_speculative_tokens": 5}'
 
@@ -250,9 +250,7 @@ PINNED: dict[str, Value] = {
         ({"--max-num-seqs": "8"}, {}, "speculation", False, "given"),
     ],
 )
-def test_precedence(
-    flags: dict[str, str], info: dict[str, str], name: str, value: object, provenance: str
-) -> None:
+def test_precedence(flags: dict[str, str], info: dict[str, str], name: str, value: object, provenance: str) -> None:
     """Given wins over reported, reported over inferred, inferred over the default."""
     read = readings(PINNED, {}, info=[info, {}])
     fact = add_facts(read, shipped(), flags=flags).facts[0][name]

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from tests.engines import END, catalogue, rule, shipped
 
 from palanca.errors import NoTargetsError, SourceError
 from palanca.model import Catalogue, SourceInfo
 from palanca.poll import INTERVAL_S, LOOKBACK_S, Opened, Question, grid_for, run
 from palanca.signals.samples import SampleReader
 from palanca.signals.store import SampleStore, Series
-from tests.engines import END, catalogue, rule, shipped
 
 LABELS = {"job": "vllm", "instance": "a:8000", "model_name": "m", "engine": "0"}
 

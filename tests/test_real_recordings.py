@@ -10,13 +10,13 @@ from functools import cache
 from typing import Any
 
 import pytest
+from tests.engines import RECORDINGS, ROOT, shipped
 
 from palanca.model import Diagnosis, Finding
 from palanca.moments import seconds
 from palanca.poll import Question, run
 from palanca.render.document import to_json
 from palanca.sources.recording import RecordingSource
-from tests.engines import RECORDINGS, ROOT, shipped
 
 EXPECT: dict[str, dict[str, Any]] = json.loads((RECORDINGS / "expect.json").read_text(encoding="utf-8"))
 LOUD = {"critical", "warning"}
@@ -85,7 +85,9 @@ def test_first_levers(name: str) -> None:
     assert set(EXPECT[name]["flags_any"]) & set(first), first
 
 
-@pytest.mark.parametrize(("name", "text"), [(name, text) for name in having("forbid") for text in EXPECT[name]["forbid"]])
+@pytest.mark.parametrize(
+    ("name", "text"), [(name, text) for name in having("forbid") for text in EXPECT[name]["forbid"]]
+)
 def test_forbidden_levers(name: str, text: str) -> None:
     """What would make it worse is nowhere in any finding."""
     assert [] == forbidden(name, text)

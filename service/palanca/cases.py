@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from palanca import expressions
+from palanca.advice.recommend import word
 from palanca.diagnosis import diagnose
 from palanca.errors import Fault, RuleFileError
 from palanca.facts import complete, defaults
@@ -39,7 +40,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from palanca.loader import Document
-    from palanca.model import TargetReport
+    from palanca.model import Recommendation, TargetReport
+
+    Steps = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 _STATES = {"absent": State.ABSENT, "idle": State.IDLE, "stale": State.STALE, "not applicable": State.NOT_APPLICABLE}
 KINDS = ("firing", "quiet", "unknown")
@@ -48,7 +51,10 @@ _END = 1_800_000_000.0
 
 
 class Expect(Spec):
-    """What the rule must say; recommendations as ``lever:direction`` or ``lever:direction=value``, in order."""
+    """What the rule must say; recommendations in order, as ``lever:direction`` or ``lever:direction=value``.
+
+    A value is a number, a word (``fp8``), or ``none`` where none can be computed.
+    """
 
     state: Literal["firing", "pending", "quiet", "unknown", "not applicable"]
     severity: Literal["critical", "warning", "info"] | None = None
@@ -58,11 +64,12 @@ class Expect(Spec):
 
 
 class Case(Spec):
-    """One case."""
+    """One case. ``others`` are further engines of the same model: what differs from the signals of the first."""
 
     name: str
     signals: Mapping[str, float | str]
     facts: Mapping[str, float | bool | str] = {}
+    others: tuple[Mapping[str, float | str], ...] = ()
     vllm: str = "0.32.0"
     held_for: Duration | None = None
     covered: Duration = 3600.0
@@ -115,11 +122,13 @@ def _run(catalogue: Catalogue, rule: Rule, case: Case, document: Document, index
     unknown = [name for name in case.signals if name not in catalogue.signals]
     if unknown:
         hint = expressions.nearest(unknown[0], catalogue.signals)
-        return document.fault(("cases", index, "signals", unknown[0]), f"there is no signal {unknown[0]!r}", hint)
+        return document.fault(
+            ("cases", index, "signals", unknown[0], "key"), f"there is no signal {unknown[0]!r}", hint
+        )
     unknown = [name for name in case.facts if name not in catalogue.facts]
     if unknown:
         hint = expressions.nearest(unknown[0], catalogue.facts)
-        return document.fault(("cases", index, "facts", unknown[0]), f"there is no fact {unknown[0]!r}", hint)
+        return document.fault(("cases", index, "facts", unknown[0], "key"), f"there is no fact {unknown[0]!r}", hint)
     for name, value in case.signals.items():
         if isinstance(value, str) and value not in _STATES:
             message = f"{value!r} is neither a number nor one of {', '.join(_STATES)}"
@@ -154,67 +163,84 @@ def _difference(rule: str, expect: Expect, report: TargetReport) -> str:
         if names != expect.missing:
             return f"expected missing {', '.join(expect.missing)}, is {', '.join(names)}"
     if finding is None:
-        return ""
+        details = (expect.severity, expect.confidence, expect.recommendations)
+        return "" if details == (None, None, None) else "details are expected of a rule that does not hold"
     for key in ("severity", "confidence"):
         wanted, got = getattr(expect, key), getattr(finding, key)
         if wanted is not None and wanted != got:
             return f"expected {key} {wanted}, is {got}"
     if expect.recommendations is not None:
-        made = tuple(
-            f"{one.lever}:{one.direction}" + (f"={one.proposed:g}" if isinstance(one.proposed, float) else "")
-            for one in finding.recommendations
+        made = tuple(_written(one) for one in finding.recommendations)
+        short = tuple(
+            a if "=" in b else a.partition("=")[0] for a, b in zip(made, expect.recommendations, strict=False)
         )
-        wanted_levers = expect.recommendations
-        shown = tuple(a if "=" in b else a.partition("=")[0] for a, b in zip(made, wanted_levers, strict=False))
-        if shown != wanted_levers or len(made) != len(wanted_levers):
-            return f"expected recommendations {', '.join(wanted_levers) or 'none'}, are {', '.join(made) or 'none'}"
+        if short != expect.recommendations or len(made) != len(expect.recommendations):
+            return f"expected recommendations {', '.join(expect.recommendations) or 'none'}, are {', '.join(made)}"
     return ""
 
 
+def _written(one: Recommendation) -> str:
+    """``max_num_seqs:raise=96``, ``kv_cache_dtype:set=fp8``, ``replicas:raise=none``."""
+    return f"{one.lever}:{one.direction}={'none' if one.proposed is None else word(one.proposed)}"
+
+
 def readings_of(catalogue: Catalogue, case: Case) -> Readings:
-    """Make readings of one target from the constants of a case."""
+    """Make readings of the constants of a case: the engine that is judged first, then the others."""
     grid = grid_for(catalogue, _END)
     begins = -np.inf if case.held_for is None else _END - case.held_for
     there = grid.times >= begins
-    signals: dict[str, SignalReadings] = {}
-    for name in catalogue.signals:
-        _signal(catalogue, case, name, there, signals)
+    engines = [case.signals, *({**case.signals, **other} for other in case.others)]
+    rows = [_signals(catalogue, given, there) for given in engines]
     facts = {name: Fact(value, "given", "case") for name, value in case.facts.items()}
     first, _, last = case.vllm.partition("-")
+    count = len(engines)
     return Readings(
-        targets=(Target.of({"job": "vllm", "instance": "a:8000", "model_name": "m", "engine": "0"}),),
+        targets=tuple(Target.of({"job": "vllm", "instance": f"{n}:8000", "model_name": "m"}) for n in range(count)),
         times=grid.times,
-        signals=signals,
-        covered=np.array([case.covered]),
-        facts=(complete(catalogue, defaults(catalogue) | facts),),
-        versions=(VllmVersion(first, last or first, ("v1",), "given"),),
+        signals={name: _stack([row[name] for row in rows]) for name in catalogue.signals},
+        covered=np.full(count, case.covered),
+        facts=(complete(catalogue, defaults(catalogue) | facts),) * count,
+        versions=(VllmVersion(first, last or first, ("v1",), "given"),) * count,
         source=SourceInfo("case", "case"),
     )
 
 
+def _stack(rows: Sequence[SignalReadings]) -> SignalReadings:
+    return SignalReadings(
+        np.vstack([row.values for row in rows]),
+        np.vstack([row.states for row in rows]),
+        np.vstack([row.window for row in rows]),
+    )
+
+
+def _signals(catalogue: Catalogue, given: Mapping[str, float | str], there: Steps) -> dict[str, SignalReadings]:
+    """Every signal of one engine, each ``[1, steps]``: given, computed from given ones, or absent."""
+    done: dict[str, SignalReadings] = {}
+    for name in catalogue.signals:
+        _signal(catalogue, given, name, there, done)
+    return done
+
+
 def _signal(
-    catalogue: Catalogue, case: Case, name: str, there: np.ndarray[tuple[int], np.dtype[np.bool_]],
-    done: dict[str, SignalReadings],
-) -> SignalReadings:  # fmt: skip
+    catalogue: Catalogue, given: Mapping[str, float | str], name: str, there: Steps, done: dict[str, SignalReadings]
+) -> SignalReadings:
     if name in done:
         return done[name]
-    spec = catalogue.signals[name]
-    given = case.signals.get(name)
+    spec, constant = catalogue.signals[name], given.get(name)
     value, state = np.nan, State.ABSENT
-    if isinstance(given, str):
-        state = _STATES.get(given, State.ABSENT)
-    elif given is not None:
-        value, state = float(given), State.OK
+    if isinstance(constant, str):
+        state = _STATES.get(constant, State.ABSENT)
+    elif constant is not None:
+        value, state = float(constant), State.OK
     elif spec.fallback is not None:
-        done[name] = _signal(catalogue, case, spec.fallback, there, done)
+        done[name] = _signal(catalogue, given, spec.fallback, there, done)
         return done[name]
     elif spec.expr is not None:
         node = expressions.parse(spec.expr)
-        parts = [_signal(catalogue, case, part, there, done) for part in expressions.names(node)]
+        parts = [_signal(catalogue, given, part, there, done) for part in expressions.names(node)]
         state = State(max(int(part.states[0, -1]) for part in parts))
         value = float(np.ravel(expressions.number(node, _Given(done)))[-1]) if state < State.ABSENT else np.nan
         state = State.IDLE if state < State.ABSENT and np.isnan(value) else state
-        value = value if state < State.ABSENT else np.nan
     values = np.where(there, value, np.nan)[None, :]
     states = np.where(there, np.uint8(state), np.uint8(max(state, State.ABSENT)))[None, :]
     done[name] = SignalReadings(values, states.astype(np.uint8), np.full_like(values, spec.window))
@@ -229,6 +255,11 @@ class _Given:
 
     def number(self, name: str) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
         return self._signals[name].values
+
+    def fleet(
+        self, function: str, values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+    ) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+        raise KeyError(f"{function} of {values.shape} values")
 
     def flag(self, name: str) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
         raise KeyError(name)

@@ -51,8 +51,9 @@ def check(loaded: Loaded) -> tuple[Catalogue, list[Fault]]:
     for name, (document, lever) in lever_places.items():
         faults += _check_lever(document, name, lever, facts)
     symptoms = {rule.id for _, rule in loaded.rules if rule.symptom}
+    every = {rule.id for _, rule in loaded.rules}
     for document, rule in loaded.rules:
-        faults += check_rule(document, rule, units, levers, symptoms)
+        faults += check_rule(document, rule, units, levers, symptoms, every)
     rules = tuple(sorted((rule for _, rule in loaded.rules), key=lambda rule: rule.id))
     return Catalogue(metrics, signals, facts, levers, rules), faults
 
@@ -133,8 +134,9 @@ def _check_signal(
 
 _TYPES: dict[str, tuple[str, ...]] = {
     "avg": ("gauge",), "max": ("gauge",), "min": ("gauge",), "now": ("gauge", "info"), "changes": ("gauge",),
-    "since": ("gauge",), "present": ("gauge",), "rate": ("counter", "histogram"), "increase": ("counter", "histogram"),
-    "resets": ("counter", "histogram"), "mean": ("histogram",), "of": ("histogram",),
+    "since": ("gauge",), "present": ("gauge",), "samples": ("gauge",), "rate": ("counter", "histogram"),
+    "increase": ("counter", "histogram"), "resets": ("counter", "histogram"), "mean": ("histogram",),
+    "of": ("histogram",),
 }  # fmt: skip
 
 

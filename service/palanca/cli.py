@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -33,7 +35,7 @@ RulesOption = Annotated[
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"palanca {__version__}")
+        _say(f"palanca {__version__}")
         raise typer.Exit
 
 
@@ -88,18 +90,18 @@ def diagnose(
     if recording is None:
         raise _usage("nothing to read", "give --recording FILE")
     catalogue = _catalogue(rules)
-    newest = 0.0 if at is None or not at.startswith("-") else _newest(recording)
-    question = Question(
-        at=None if at is None else parse_moment(at, now=newest),
-        window=None if window is None else _window(window),
-        matchers=_matchers(match or []),
-        flags={} if serve_args is None else parse_serve_args(serve_args),
-    )
     try:
+        newest = 0.0 if at is None or not at.strip().startswith("-") else _newest(recording, catalogue)
+        question = Question(
+            at=None if at is None else parse_moment(at, now=newest),
+            window=None if window is None else _window(window),
+            matchers=_matchers(match or []),
+            flags={} if serve_args is None else parse_serve_args(serve_args),
+        )
         result = run(catalogue, RecordingSource(recording), question)
     except SourceError as error:
         if output == "json" and error.exit_code == EXIT_NOTHING_JUDGED:
-            typer.echo(_empty_document(recording, error))
+            _say(_empty_document(recording, error))
         raise
     _write(result, output)
     raise typer.Exit(exit_code(result, fail_on))
@@ -118,15 +120,11 @@ def _catalogue(overlay: Path | None) -> Catalogue:
     return load_catalogue([shipped("rules"), *([overlay] if overlay else [])])
 
 
-def _newest(recording: Path) -> float:
-    from palanca.errors import NoTargetsError
-    from palanca.sources.recording import load
+def _newest(recording: Path, catalogue: Catalogue) -> float:
+    from palanca.poll import Question
+    from palanca.sources.recording import RecordingSource
 
-    store = load(recording)
-    if not store.names:
-        message = f"{recording}: has no samples"
-        raise NoTargetsError(message)
-    return store.span()[1]
+    return RecordingSource(recording).open(Question(), catalogue).grid.end
 
 
 def _window(text: str) -> float:
@@ -167,20 +165,18 @@ def _write(result: Diagnosis, output: str) -> None:
     if output == "json":
         from palanca.render.document import to_json
 
-        typer.echo(to_json(result))
+        _say(to_json(result))
     elif output == "markdown":
         from palanca.render import markdown
 
-        typer.echo(markdown.render(result))
+        _say(markdown.render(result))
     else:
         from rich.console import Console
 
         from palanca.render import text
 
         console = Console()
-        typer.echo(
-            text.render(result, width=console.width, color=console.is_terminal and not console.no_color), color=True
-        )
+        _say(text.render(result, width=console.width, color=console.is_terminal and not console.no_color), color=True)
 
 
 def exit_code(result: Diagnosis, fail_on: str) -> int:
@@ -201,7 +197,7 @@ def rules_list(*, rules: RulesOption = None) -> None:
     rows = [(rule.area, rule.id, rule.severity, rule.cause or "symptom", rule.title) for rule in catalogue.rules]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     for row in sorted(rows):
-        typer.echo("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]]))
+        _say("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]]))
 
 
 @rules_app.command("show")
@@ -215,10 +211,10 @@ def rules_show(rule_id: Annotated[str, typer.Argument(metavar="ID")], *, rules: 
         from palanca.expressions import nearest
 
         raise _usage(f"there is no rule {rule_id!r}", nearest(rule_id, places) or "palanca rules list shows them")
-    typer.echo(places[rule_id].read_text(encoding="utf-8").rstrip())
+    _say(places[rule_id].read_text(encoding="utf-8").rstrip())
     runbook = shipped("docs/rules") / f"{rule_id}.md"
     if runbook.is_file():
-        typer.echo("\n" + runbook.read_text(encoding="utf-8").rstrip())
+        _say("\n" + runbook.read_text(encoding="utf-8").rstrip())
 
 
 @rules_app.command("check")
@@ -232,7 +228,7 @@ def rules_check(*, rules: RulesOption = None) -> None:
     faults = check_runbooks(catalogue, shipped("docs/rules")) if rules is None else []
     if faults:
         raise RuleFileError(faults)
-    typer.echo(f"{len(catalogue.rules)} rules, {len(catalogue.signals)} signals: no faults")
+    _say(f"{len(catalogue.rules)} rules, {len(catalogue.signals)} signals: no faults")
 
 
 @rules_app.command("test")
@@ -252,7 +248,7 @@ def rules_test(
     failed = [outcome for outcome in outcomes if outcome.fault is not None]
     for outcome in failed:
         typer.echo(str(outcome.fault), err=True)
-    typer.echo(f"{len(outcomes)} cases of {len(files)} files: {len(failed)} failed")
+    _say(f"{len(outcomes)} cases of {len(files)} files: {len(failed)} failed")
     if failed:
         raise typer.Exit(EXIT_FINDINGS)
 
@@ -265,16 +261,23 @@ def _case_files(path: Path) -> list[Path]:
     return [path]
 
 
+def _say(text: str, *, color: bool | None = None) -> None:
+    """Write to stdout; a reader that has gone (``| head``) is no error and leaves the exit code alone."""
+    try:
+        typer.echo(text, color=color)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def main() -> None:
     """Run the program; every ``PalancaError`` becomes one message on stderr and its exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        app()
+        app(prog_name="palanca")
     except PalancaError as error:
         typer.echo(f"palanca: {error}", err=True)
         sys.exit(error.exit_code or EXIT_USAGE)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(EXIT_OK)
 
 
 if __name__ == "__main__":

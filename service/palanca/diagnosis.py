@@ -13,6 +13,7 @@ from palanca.advice.reconcile import reconcile
 from palanca.engine import Held, Verdict, evaluate, held, missing_names
 from palanca.model import (
     CONFIDENCE_ORDER,
+    SCOPE_LABELS,
     SEVERITY_ORDER,
     Confidence,
     Diagnosis,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from palanca.expressions import Compare, Node
-    from palanca.model import Catalogue, Readings, SignalReadings
+    from palanca.model import Catalogue, Readings, Rule, SignalReadings, Target
 
 CORE_SIGNALS = ("up", "running", "waiting", "kv_cache_usage", "ttft_p99", "generation_tokens_per_second")
 
@@ -49,9 +50,10 @@ def diagnose(catalogue: Catalogue, readings: Readings) -> Diagnosis:
 
 
 def rank(finding: Finding) -> tuple[object, ...]:
-    """Sort key: root, firing, severity, cause other than configuration, how much it explains, confidence, id."""
+    """Sort key: root, fleet, firing, severity, cause other than configuration, what it explains, confidence, id."""
     return (
         finding.role != "root",
+        finding.scope != "model",
         finding.state != "firing" and finding.full_history,
         SEVERITY_ORDER.index(finding.severity),
         finding.cause in {"configuration", "unexplained"},
@@ -84,8 +86,8 @@ class _Judge:
             if not verdict.rule.symptom and (state.state == "firing" or not state.full_history)
         ]
         loud.sort(key=lambda one: (SEVERITY_ORDER.index(one[0].rule.severity), one[0].rule.id))
-        symptoms = {verdict.rule.id for verdict, _ in holding if verdict.rule.symptom}
-        return tuple(self._finding(row, verdict, state, loud, symptoms) for verdict, state in holding)
+        rules = {verdict.rule.id: verdict.rule for verdict, _ in holding}
+        return tuple(self._finding(row, verdict, state, loud, rules) for verdict, state in holding)
 
     def _finding(
         self,
@@ -93,13 +95,16 @@ class _Judge:
         verdict: Verdict,
         state: Held,
         loud: Sequence[tuple[Verdict, Held]],
-        symptoms: set[str],
+        holding: Mapping[str, Rule],
     ) -> Finding:
         rule = verdict.rule
-        explaining = [other.rule for other, _ in loud if rule.id in other.rule.explains] if rule.symptom else []
+        explaining = [other.rule for other, _ in loud if rule.id in other.rule.explains and other.rule.id != rule.id]
+        explained = [holding[other] for other in rule.explains if other in holding]
         severity, cause = self._severity(row, verdict, state), rule.cause or "unexplained"
         if explaining:
             severity, cause = "info", explaining[0].cause or "unexplained"
+        elif rule.scope == "model" and severity != "info":
+            severity = min([severity, *(one.severity for one in explained)], key=SEVERITY_ORDER.index)
         return Finding(
             rule=rule.id,
             title=rule.title,
@@ -113,7 +118,7 @@ class _Judge:
             summary=self._fill(rule.summary, verdict, row),
             evidence=self._evidence(verdict, row),
             recommendations=()
-            if rule.symptom
+            if rule.symptom or explaining
             else recommend(
                 rule,
                 row,
@@ -126,7 +131,9 @@ class _Judge:
             full_history=state.full_history,
             held_s=float(self._readings.times[-1]) - state.since,
             for_s=rule.for_,
-            explains_count=sum(symptom in symptoms for symptom in rule.explains),
+            explains_count=len(explained),
+            scope=rule.scope,
+            group=_group(self._readings.targets[row]) if rule.scope == "model" else None,
         )
 
     def _severity(self, row: int, verdict: Verdict, state: Held) -> Severity:
@@ -229,6 +236,11 @@ class _Judge:
             not_applicable=tuple(not_applicable),
             bottleneck=_bottleneck(signals, {k: f.value for k, f in readings.facts[row].items()}),
         )
+
+
+def _group(target: Target) -> dict[str, str]:
+    """Labels that the engines of a fleet finding share."""
+    return {label: target.get(label) for label in SCOPE_LABELS if target.get(label)}
 
 
 def _proofs(node: Node, verdict: Verdict, row: int) -> list[Compare]:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from palanca import expressions
-from palanca.model import State, Truth
+from palanca.model import State, Truth, scope_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -31,6 +31,20 @@ class ReadingsEnvironment:
     def __init__(self, readings: Readings, thresholds: Mapping[str, float]) -> None:
         self._readings, self._thresholds = readings, thresholds
         self._facts: dict[str, Numbers] = {}
+
+    def fleet(self, function: str, values: Numbers) -> Numbers:
+        """Apply a function over the engines of each scope; missing numbers are left out, NaN where all are missing."""
+        table = np.broadcast_to(values, (len(self._readings.targets), len(self._readings.times)))
+        result = np.full(table.shape, np.nan)
+        for rows in self._scopes():
+            result[rows] = _over_engines(function, table[rows])
+        return result
+
+    def _scopes(self) -> list[list[int]]:
+        members: dict[tuple[str, ...], list[int]] = {}
+        for row, target in enumerate(self._readings.targets):
+            members.setdefault(scope_of(target), []).append(row)
+        return list(members.values())
 
     def number(self, name: str) -> Numbers:
         """A scalar for a threshold, ``[targets, 1]`` for a fact, ``[targets, steps]`` for a signal."""
@@ -53,6 +67,26 @@ class ReadingsEnvironment:
         if name in self._readings.signals:
             return np.equal(self._readings.signals[name].states, State.NOT_APPLICABLE)
         return np.zeros((1, 1), dtype=bool)
+
+
+_FLEET: dict[str, Callable[[Numbers], Numbers]] = {
+    "fleet_min": lambda table: np.nanmin(table, axis=0),
+    "fleet_max": lambda table: np.nanmax(table, axis=0),
+    "fleet_mean": lambda table: np.nanmean(table, axis=0),
+    "fleet_median": lambda table: np.nanmedian(table, axis=0),
+}
+
+
+def _over_engines(function: str, table: Numbers) -> Numbers:
+    """``[engines, steps]`` to ``[steps]``."""
+    there = ~np.isnan(table)
+    if function == "fleet_count":
+        return np.asarray(there.sum(axis=0), dtype=np.float64)
+    result = np.full(table.shape[1], np.nan)
+    some = there.any(axis=0)
+    if some.any():
+        result[some] = _FLEET[function](table[:, some])
+    return result
 
 
 def _number(facts: Mapping[str, object], name: str) -> float:

@@ -5,8 +5,11 @@ Python syntax by ``ast.parse``, with a whitelist::
     number     1.5                          not inside a condition: thresholds are named
     name       ttft_p99, slo.ttft_p99       a signal, a fact or a threshold
     arithmetic + - * /  min max floor ceil round_down(value, multiple)
+    fleet      fleet_min fleet_max fleet_mean fleet_median fleet_count, over the engines of one model
     comparison <  <=  >  >=                 one at a time
     logic      and  or  not, a flag fact by its name
+
+``round_down`` goes down to a multiple, or below one multiple to a whole number: 21 -> 16, 3.9 -> 3 for multiples of 8.
 
 Numbers are arrays ``[targets, steps]``, ``[targets, 1]`` or scalars; NaN is "no number". Truth is three-valued after
 Kleene, with *not applicable* as the fourth: it decides nothing (``or`` ignores it, everything else keeps it).
@@ -23,7 +26,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from palanca.model import Truth
-from palanca.units import ANY, RATIO, Unit
+from palanca.units import ANY, ENGINES, RATIO, Unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -112,7 +115,10 @@ FLAG = "flag"  # the kind of a boolean fact, beside the units of numbers
 
 _ARITHMETIC: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 _COMPARE: dict[type[ast.cmpop], str] = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
+FLEET = ("fleet_min", "fleet_max", "fleet_mean", "fleet_median", "fleet_count")
+"""Functions over the engines of one model: those that share a configuration scope."""
 _ARITY = {"min": (2, 9), "max": (2, 9), "floor": (1, 1), "ceil": (1, 1), "round_down": (2, 2)}
+_ARITY |= dict.fromkeys(FLEET, (1, 1))
 _FLIPPED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _DEEPEST = 100  # levels of a tree; every function here goes down them by recursion
 
@@ -282,6 +288,8 @@ def unit_of(node: Node, units: Mapping[str, Unit | str], *, numbers: bool = True
             found_units = [unit_of(argument, units, numbers=numbers) for argument in node.arguments]
             if node.function == "round_down":
                 return found_units[0]
+            if node.function == "fleet_count":
+                return ENGINES
             unit = found_units[0]
             for other in found_units[1:]:
                 unit = _same(node, unit, other)
@@ -333,8 +341,16 @@ def nearest(name: str, known: Mapping[str, object]) -> str:
 # --- evaluation ----------------------------------------------------------------------------------
 
 
+def uses_fleet(node: Node) -> bool:
+    """Whether an expression compares engines with each other."""
+    return any(isinstance(one, Call) and one.function in FLEET for one in walk(node))
+
+
 class Environment(Protocol):
     """What an expression is evaluated against."""
+
+    def fleet(self, function: str, values: Numbers) -> Numbers:
+        """Apply one of ``FLEET`` over the engines of each model: ``[targets, steps]`` to the same shape."""
 
     def number(self, name: str) -> Numbers:
         """Values, broadcastable to ``[targets, steps]``; NaN where there is none."""
@@ -349,7 +365,9 @@ class Environment(Protocol):
 _FUNCTIONS: dict[str, Callable[..., Numbers]] = {
     "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide,
     "min": np.minimum, "max": np.maximum, "floor": np.floor, "ceil": np.ceil,
-    "round_down": lambda value, multiple: np.floor(value / multiple) * multiple,
+    "round_down": lambda value, multiple: np.where(
+        value < multiple, np.floor(value), np.floor(value / multiple) * multiple
+    ),
 }  # fmt: skip
 _COMPARISONS: dict[str, Callable[..., NDArray[np.bool_]]] = {
     "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
@@ -366,6 +384,8 @@ def number(node: Node, environment: Environment) -> Numbers:
         case Arithmetic(op=op, left=left, right=right):
             with np.errstate(all="ignore"):
                 return _FUNCTIONS[op](number(left, environment), number(right, environment))
+        case Call(function=function, arguments=(argument,)) if function in FLEET:
+            return environment.fleet(function, number(argument, environment))
         case Call(function=function, arguments=arguments):
             values = [number(argument, environment) for argument in arguments]
             with np.errstate(all="ignore"):

@@ -224,6 +224,9 @@ class _Scalars:
         usable = fact is not None and isinstance(fact.value, int | float) and not isinstance(fact.value, bool)
         return np.asarray(float(fact.value) if fact is not None and usable else np.nan)
 
+    def fleet(self, function: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        raise KeyError(f"{function} of {values.shape} values")
+
     def flag(self, name: str) -> NDArray[np.uint8]:
         fact = self._facts.get(name)
         return np.asarray(np.uint8(Truth.UNKNOWN if fact is None else bool(fact.value)))

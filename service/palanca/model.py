@@ -148,7 +148,7 @@ class Signal(Spec):
 
     Exactly one of the ``SIGNAL_KINDS`` says how it is read.
     ``per`` divides a rate by another; ``or_gauge`` is read where the family of the rate does not exist;
-    ``fallback`` is another signal, read where this one has no family.
+    ``fallback`` is another signal, read where this one has no family; ``offset`` reads the value of that long ago.
     """
 
     title: str
@@ -167,11 +167,13 @@ class Signal(Spec):
     changes: str | None = None
     since: str | None = None
     present: str | None = None
+    samples: str | None = None
     expr: str | None = None
     per: str | None = None
     times: float = 1.0
     where: Mapping[str, str] = Field(default_factory=dict)
     per_where: Mapping[str, str] = Field(default_factory=dict)
+    offset: Duration = 0.0
     or_gauge: str | None = None
     fallback: str | None = None
     expand: Expand | None = None
@@ -205,7 +207,7 @@ class Signal(Spec):
 
 SIGNAL_KINDS = (
     "avg", "max", "min", "now", "rate", "increase", "mean", "quantile", "resets", "changes", "since",
-    "present", "expr",
+    "present", "samples", "expr",
 )  # fmt: skip
 
 
@@ -290,7 +292,10 @@ class Verify(Spec):
 
 
 class Rule(Spec):
-    """One row of the matrix; ``docs/design.md`` explains each key."""
+    """One row of the matrix; ``docs/design.md`` explains each key.
+
+    ``scope: model`` compares the engines of one model (``fleet_*`` functions) and may explain rules of any kind.
+    """
 
     id: RuleId
     title: str
@@ -298,6 +303,7 @@ class Rule(Spec):
     cause: Cause | None
     severity: Severity
     maturity: Literal["stable", "experimental"]
+    scope: Literal["target", "model"] = "target"
     references: tuple[str, ...] = Field(min_length=1)
     thresholds: Mapping[Identifier, Threshold] = Field(default_factory=dict)
     when: str
@@ -379,6 +385,16 @@ class Target:
     def get(self, label: str, default: str = "") -> str:
         """Value of one label."""
         return self.as_dict().get(label, default)
+
+
+SCOPE_LABELS = ("cluster", "namespace", "job", "model_name")
+"""Engines with equal values of these labels share one command line: the configuration scope."""
+
+
+def scope_of(target: Target) -> tuple[str, ...]:
+    """The configuration scope of a target."""
+    labels = target.as_dict()
+    return tuple(labels.get(label, "") for label in SCOPE_LABELS)
 
 
 @dataclass(frozen=True)

@@ -42,20 +42,22 @@ def unit_of_lever(lever: Lever) -> Unit | None:
 
 
 def check_rule(
-    document: Document, rule: Rule, base: Units, levers: Mapping[str, Lever], symptoms: set[str]
+    document: Document, rule: Rule, base: Units, levers: Mapping[str, Lever], symptoms: set[str], every: set[str]
 ) -> Iterator[Fault]:
-    """Yield every fault of a rule. ``base`` are the units of all signals and facts."""
+    """Yield every fault of a rule. ``base`` are the units of all signals and facts, ``every`` all rule ids."""
     units = dict(base)
     yield from _check_thresholds(document, rule, base, units)
     used: set[str] = set()
     for keys, text in _conditions(rule):
         yield from check_expression(document, keys, text, units, condition=True)[1]
         used |= names_in(text)
+        if rule.scope == "target" and fleet_in(text):
+            yield document.fault(keys, "fleet functions need scope: model")
     yield from _check_advice(document, rule, units, levers, used)
     for name in rule.thresholds:
         if name not in used:
             yield document.fault(("thresholds", name, "key"), f"threshold {name!r} is used nowhere")
-    yield from _check_references(document, rule, base, units, symptoms)
+    yield from _check_references(document, rule, base, units, symptoms, every)
 
 
 def _check_thresholds(document: Document, rule: Rule, base: Units, units: Units) -> Iterator[Fault]:
@@ -70,13 +72,18 @@ def _check_thresholds(document: Document, rule: Rule, base: Units, units: Units)
             units[name] = RATIO
 
 
-def _check_references(document: Document, rule: Rule, base: Units, units: Units, symptoms: set[str]) -> Iterator[Fault]:
+def _check_references(
+    document: Document, rule: Rule, base: Units, units: Units, symptoms: set[str], every: set[str]
+) -> Iterator[Fault]:
     if document.path.stem != rule.id:
         yield document.fault(("id",), f"the file of rule {rule.id!r} must be called {rule.id}.yaml")
+    known = symptoms if rule.scope == "target" else every
     for index, other in enumerate(rule.explains):
-        if other not in symptoms:
-            hint = nearest(other, dict.fromkeys(symptoms))
-            yield document.fault(("explains", index), f"there is no symptom rule {other!r}", hint)
+        if other not in known:
+            what = "symptom rule" if rule.scope == "target" else "rule"
+            yield document.fault(
+                ("explains", index), f"there is no {what} {other!r}", nearest(other, dict.fromkeys(known))
+            )
     yield from _check_braces(document, rule.summary, units)
     for index, verify in enumerate(rule.verify):
         if verify.signal not in base:
@@ -131,6 +138,14 @@ def _check_advice(
         yield from faults
         if unit not in {None, ANY} and unit != unit_of_lever(lever):
             yield document.fault((*at, "value"), f"the value has the unit {unit}, the lever {lever.unit}")
+
+
+def fleet_in(text: str) -> bool:
+    """Whether an expression compares engines; False when it cannot be parsed."""
+    try:
+        return expressions.uses_fleet(expressions.parse(text))
+    except ExpressionError:
+        return False
 
 
 def names_in(text: str) -> set[str]:

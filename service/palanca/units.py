@@ -62,5 +62,6 @@ class Unit:
 
 
 RATIO = Unit()
+ENGINES = Unit((("engine", 1),))
 ANY = Unit((("any", 1),))
 """The unit of a literal 0, which fits every other."""

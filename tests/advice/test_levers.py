@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.engines import shipped
 
 from palanca.advice.levers import Spelling, spell
 from palanca.model import Direction, Lever, VllmVersion
 from palanca.releases import Release
-from tests.engines import shipped
 
 RELEASES = ("0.8.0", "0.8.5", "0.9.0", "0.10.0", "0.11.0")
 LEVER = Lever.model_validate(
@@ -74,7 +74,9 @@ def test_actions_have_no_flag() -> None:
         ("num_gpu_blocks_override", "0.33.0", "disable", None, "remove --num-gpu-blocks-override"),
     ],
 )
-def test_shipped_levers(lever: str, release: str, direction: Direction, value: str | None, argument: str | None) -> None:
+def test_shipped_levers(
+    lever: str, release: str, direction: Direction, value: str | None, argument: str | None
+) -> None:
     """Shipped levers in releases around their changes."""
     catalogue = shipped()
     made = spell(catalogue.levers[lever], version(release, release), catalogue.metrics.releases, direction, value)

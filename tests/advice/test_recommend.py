@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from tests.engines import NEWEST, Value, advice, catalogue, readings, rule
 
 from palanca.advice.recommend import recommend, word
 from palanca.engine import ReadingsEnvironment, thresholds_of
 from palanca.model import Direction, Fact, Recommendation, Rule, VllmVersion
-from tests.engines import NEWEST, Value, advice, catalogue, readings, rule
 
 SIGNALS: dict[str, Value] = {"kv_cache_usage": 0.9, "running_max": 96.0, "waiting": 12.4}
 

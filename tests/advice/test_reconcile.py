@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.engines import END, target
 
 from palanca.advice.reconcile import reconcile, scope_of
 from palanca.diagnosis import rank
 from palanca.model import Direction, Finding, Recommendation, Severity
-from tests.engines import END, target
 
 
 def advised(

@@ -18,9 +18,10 @@ from palanca.check import load_catalogue
 from palanca.engine import evaluate
 from palanca.loader import build, read
 from palanca.model import Catalogue, Rule, Truth
+from palanca.resources import shipped
 
 HERE = Path(__file__).resolve().parent
-CATALOGUE = load_catalogue([HERE.parents[1] / "rules"])
+CATALOGUE = load_catalogue([shipped("rules")])
 FILES = sorted(HERE.rglob("*.yaml"))
 
 NEVER_ALONE = {

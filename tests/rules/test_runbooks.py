@@ -13,10 +13,10 @@ from tests.servers import tool
 from palanca.check import check_runbooks, load_catalogue
 from palanca.model import Rule
 from palanca.releases import Release
+from palanca.resources import shipped
 
-TOP = Path(__file__).resolve().parents[2]
-RUNBOOKS = TOP / "docs" / "rules"
-CATALOGUE = load_catalogue([TOP / "rules"])
+RUNBOOKS = shipped("docs/rules")
+CATALOGUE = load_catalogue([shipped("rules")])
 PAGES = sorted(RUNBOOKS.glob("*.md"))
 NEWEST = Release(CATALOGUE.metrics.releases[-1])
 LIVE_PREFIX = "vllm:"

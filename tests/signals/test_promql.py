@@ -231,7 +231,7 @@ A, B = (f"({PromQL(catalogue()).signal(name)})" for name in ("running", "waiting
         ("running * 0.1234567", f"({A} * 0.1234567)"),
         ("floor(running)", f"floor({A})"),
         ("ceil(running / 8)", f"ceil(({A} / 8))"),
-        ("round_down(running, 8)", f"(floor({A} / 8) * 8)"),
+        ("round_down(running, 8)", f"((floor({A} / 8) * 8 > 0) or floor({A}))"),
         ("max(running, 0)", f"clamp_min({A}, 0)"),
         ("max(0, running)", f"clamp_min({A}, 0)"),
         ("min(1, running)", f"clamp_max({A}, 1)"),

@@ -152,7 +152,7 @@ def test_refuses_what_the_system_refuses(error: OSError, message: str) -> None:
         (gzip.compress(TEXT, mtime=0) + b"more", ": the gzip file is damaged: Not a gzipped file"),
         (TEXT[:-6], ":3: no '# EOF' at the end"),
         (gzip.compress(TEXT[:-10], mtime=0), ":3: the recording breaks off here"),
-        (gzip.compress(gzip.compress(TEXT), mtime=0), ":1: this is gzip in gzip"),
+        (gzip.compress(gzip.compress(TEXT, mtime=0), mtime=0), ":1: this is gzip in gzip"),
         (b"x" * (MAX_LINE_BYTES + 1), ":1: a line of more than 1,048,576 bytes"),
         (b"a 1 1\n" + b"x" * (3 * MAX_LINE_BYTES), ":2: a line of more than 1,048,576 bytes"),
         (gzip.compress(bytes(5 * MAX_LINE_BYTES), mtime=0), ":1: a line of more than 1,048,576 bytes"),

@@ -112,7 +112,10 @@ def _value(advice: Advice, lever: Lever, row: int, environment: ReadingsEnvironm
     if not np.isfinite(value):
         reason = f"cannot be computed: {', '.join(unknown) or advice.value} unknown"
         return None, f"{reason}; {advice.no_value}" if advice.no_value else reason
-    least, most = (-np.inf if lever.minimum is None else lever.minimum), (np.inf if lever.maximum is None else lever.maximum)
+    least, most = (
+        (-np.inf if lever.minimum is None else lever.minimum),
+        (np.inf if lever.maximum is None else lever.maximum),
+    )
     value = float(np.clip(value, least, most))
     if lever.unit in _WHOLE:
         value = float(np.floor(value))

@@ -10,19 +10,14 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from palanca.model import scope_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from palanca.model import Finding, Recommendation, Target
 
-SCOPE_LABELS = ("cluster", "namespace", "job", "model_name")
-
 Scope = tuple[str, ...]
-
-
-def scope_of(target: Target) -> Scope:
-    """The configuration scope of a target."""
-    return tuple(target.get(label) for label in SCOPE_LABELS)
 
 
 def reconcile(
@@ -70,7 +65,9 @@ def _agreed(
         applies_to = (
             one.applies_to if len(scope) == 1 else f"{len(engines)} of {len(scope)} engines of this command line"
         )
-        kept.append(replace(one, proposed=proposed, argument=argument, computed_from=computed_from, applies_to=applies_to))
+        kept.append(
+            replace(one, proposed=proposed, argument=argument, computed_from=computed_from, applies_to=applies_to)
+        )
     return tuple(kept)
 
 

@@ -78,7 +78,7 @@ def _over_time(reduce: Callable[[Values], Values]) -> Callable[..., Values]:
     def over_time(times: Times, values: Values, ends: Times, window_ms: int, *, left_open: bool = False) -> Values:
         low, high = edges(times, ends, window_ms, left_open=left_open)
         result = np.full((len(values), ends.size), MISSING)
-        with np.errstate(invalid="ignore"):  # +Inf and -Inf average to NaN
+        with np.errstate(invalid="ignore", over="ignore"):  # +Inf and -Inf average to NaN
             for step in np.flatnonzero(high > low):
                 result[:, step] = reduce(values[:, low[step] : high[step]])
         return result
@@ -89,6 +89,7 @@ def _over_time(reduce: Callable[[Values], Values]) -> Callable[..., Values]:
 avg_over_time = _over_time(lambda window: np.mean(window, axis=1))
 max_over_time = _over_time(lambda window: np.fmax.reduce(window, axis=1))
 min_over_time = _over_time(lambda window: np.fmin.reduce(window, axis=1))
+count_over_time = _over_time(lambda window: np.full(len(window), float(window.shape[1])))
 resets = _over_time(lambda window: np.sum(window[:, 1:] < window[:, :-1], axis=1).astype(float))
 
 

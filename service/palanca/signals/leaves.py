@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from palanca.model import Signal, Target
 
-Function = Literal["avg", "max", "min", "now", "rate", "quantile", "resets", "changes"]
+Function = Literal["avg", "max", "min", "now", "rate", "quantile", "resets", "changes", "count"]
 Part = Literal["", "sum", "count"]
 
 
@@ -22,7 +22,8 @@ Part = Literal["", "sum", "count"]
 class Leaf:
     """``function(family{where}[window])``, aggregated to one value per target.
 
-    ``part`` picks ``_sum`` or ``_count`` of a histogram. ``quantile`` belongs to the function of that name.
+    ``part`` picks ``_sum`` or ``_count`` of a histogram. ``quantile`` belongs to the function of that name. ``offset``
+    shifts the window back by so many seconds.
     """
 
     function: Function
@@ -31,6 +32,7 @@ class Leaf:
     part: Part = ""
     where: tuple[tuple[str, str], ...] = ()
     quantile: float = 0.0
+    offset: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -100,32 +102,31 @@ def compose(signal: Signal, *, window: float | None = None, histogram: Callable[
     part: Part = "count" if signal.family is not None and histogram(signal.family) else ""
     kind, family = signal.kind, signal.family or ""
 
-    def one(function: Function, *, scale: float = 1.0, per_window: bool = False, part: Part = "") -> Composition:
-        leaf = Leaf(function, family, span, part, where)
-        return Composition((leaf,), _scaled(scale), per_window)
+    def leaf(function: Function, part: Part = "") -> Leaf:
+        return Leaf(function, family, span, part, where, signal.quantile or 0.0, signal.offset)
 
     match kind:
         case "avg" | "max" | "min" | "now":
-            return one(kind)
+            return Composition((leaf(kind),), _scaled(1.0))
         case "resets" | "changes":
-            return one(kind, part=part)
+            return Composition((leaf(kind, part),), _scaled(1.0))
         case "since" | "present":
-            return one("now")
+            return Composition((leaf("now"),), _scaled(1.0))
+        case "samples":
+            return Composition((leaf("count"),), _scaled(1.0))
         case "increase":
-            return one("rate", scale=span * signal.times, part=part)
+            return Composition((leaf("rate", part),), _scaled(span * signal.times))
         case "rate" if signal.per is None:
-            return one("rate", scale=signal.times, per_window=True, part=part)
+            return Composition((leaf("rate", part),), _scaled(signal.times), per_window=True)
         case "rate":
             per_part: Part = "count" if histogram(signal.per or "") else ""
-            below = Leaf("rate", signal.per or "", span, per_part, tuple(sorted(signal.per_where.items())))
-            return Composition((Leaf("rate", family, span, part, where), below), _ratio(signal.times))
+            per_where = tuple(sorted(signal.per_where.items()))
+            below = Leaf("rate", signal.per or "", span, per_part, per_where, 0.0, signal.offset)
+            return Composition((leaf("rate", part), below), _ratio(signal.times))
         case "mean":
-            above, below = (Leaf("rate", family, span, half, where) for half in ("sum", "count"))
-            return Composition((above, below), _ratio(signal.times))
+            return Composition((leaf("rate", "sum"), leaf("rate", "count")), _ratio(signal.times))
         case "quantile":
-            return Composition(
-                (Leaf("quantile", family, span, "", where, signal.quantile or 0.0),), lambda value: value
-            )
+            return Composition((leaf("quantile"),), _scaled(1.0))
         case _:
             return None
 

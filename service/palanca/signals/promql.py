@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from palanca.expressions import Node
     from palanca.model import Catalogue, Family, Signal
 
-_OVER_TIME = {"avg": "avg_over_time", "max": "max_over_time", "min": "min_over_time"}
+_OVER_TIME = {"avg": "avg_over_time", "max": "max_over_time", "min": "min_over_time", "count": "count_over_time"}
 _ATOM = ("(", ")", " ")
 
 
@@ -71,7 +71,7 @@ class PromQL:
         if signal.present is not None:
             text = f"clamp_max(count without ({', '.join(self._gone(families[signal.present]))}) ({text}), 1)"
         if signal.or_gauge is not None:
-            gauge = self.leaf(Leaf("avg", signal.or_gauge, window or signal.window))
+            gauge = self.leaf(Leaf("avg", signal.or_gauge, window or signal.window, offset=signal.offset))
             text = f"({text}) or (({gauge}) >= 0)"
         return text
 
@@ -99,7 +99,8 @@ class PromQL:
         needs = [f'{family.needs_label}!=""'] if family.needs_label else []
         inside = ", ".join([*matchers(dict(leaf.where)), *needs, *self._extra])
         selector = f"{metric}{{{inside}}}" if inside else metric
-        ranged = f"{selector}[{duration(leaf.window)}]"
+        offset = f" offset {duration(leaf.offset)}" if leaf.offset else ""
+        ranged, selector = f"{selector}[{duration(leaf.window)}]{offset}", selector + offset
         copies = ", ".join(COPY_LABELS)
         own = list(family.labels)
         if leaf.function == "quantile":
@@ -128,7 +129,8 @@ class PromQL:
                 return self._extreme(node.function, [self._node(one, window) for one in ordered], ordered)
             case Call(function="round_down", arguments=(value, multiple)):
                 below = self._node(multiple, window)
-                return f"(floor({self._node(value, window)} / {below}) * {below})"
+                whole = self._node(value, window)
+                return f"((floor({whole} / {below}) * {below} > 0) or floor({whole}))"
             case _:
                 message = f"{type(node).__name__} has no PromQL"
                 raise TypeError(message)

@@ -57,7 +57,8 @@ def planned(catalogue: Catalogue, window: float | None = None) -> tuple[Leaf, ..
         made = compose(signal, window=window, histogram=lambda name: families[name].type == "histogram")
         leaves |= dict.fromkeys(made.leaves if made is not None else ())
         if signal.or_gauge is not None:
-            leaves[Leaf("avg", signal.or_gauge, window if window is not None else signal.window)] = None
+            span = window if window is not None else signal.window
+            leaves[Leaf("avg", signal.or_gauge, span, offset=signal.offset)] = None
     return tuple(leaves)
 
 
@@ -139,7 +140,7 @@ class PromQLReader:
 
     def _reach(self) -> float:
         """How far back data are asked for, in seconds: whole ages within the windows of all steps."""
-        windows = max((leaf.window for leaf in self._leaves), default=0.0)
+        windows = max((leaf.window + leaf.offset for leaf in self._leaves), default=0.0)
         return max(_LAST_HOUR_S, self._span() + windows + _LOOKBACK_S)
 
     def _span(self) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from palanca import expressions
 from palanca.model import Readings, SignalReadings, State, Target, VllmVersion
 from palanca.signals.identity import ServerIndex
-from palanca.signals.leaves import MISSING, compose, missing
+from palanca.signals.leaves import MISSING, Leaf, compose, missing
 from palanca.signals.samples import HEARTBEAT, larger
 from palanca.signals.versions import VersionTable, available
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from palanca.model import Catalogue, Family, Signal, SourceInfo
-    from palanca.signals.leaves import Discovery, Grid, Leaf, Reader
+    from palanca.signals.leaves import Discovery, Grid, Reader
 
     Array = NDArray[np.float64]
 
@@ -116,7 +116,7 @@ def _measured(context: _Context, signal: Signal) -> SignalReadings:
     if signal.or_gauge is not None:
         values, gone = _or_gauge(context, signal, values, gone)
     span = context.window if context.window is not None else signal.window
-    effective = np.clip(context.age, None, span)
+    effective = np.clip(context.age - signal.offset, 0.0, span)
     if composition.per_window:
         scale = span / np.where(effective > 0, effective, span)
         values = np.multiply(values, scale, out=values.copy(), where=~gone)
@@ -136,10 +136,8 @@ def _or_gauge(
     context: _Context, signal: Signal, values: Array, gone: NDArray[np.bool_]
 ) -> tuple[Array, NDArray[np.bool_]]:
     """Read the older gauge where the counters are missing; -1 there means that the feature is off."""
-    from palanca.signals.leaves import Leaf  # noqa: PLC0415
-
     span = context.window if context.window is not None else signal.window
-    gauge = _rows(context, Leaf("avg", signal.or_gauge or "", span))
+    gauge = _rows(context, Leaf("avg", signal.or_gauge or "", span, offset=signal.offset))
     usable = ~missing(gauge) & (gauge >= 0)
     take = gone & usable
     return np.where(take, gauge, values), gone & ~usable
@@ -199,6 +197,9 @@ class _Signals:
 
     def number(self, name: str) -> Array:
         return _read_signal(self._context, name, self._done).values
+
+    def fleet(self, function: str, values: Array) -> Array:
+        raise KeyError(f"{function} of {values.shape} values")
 
     def flag(self, name: str) -> NDArray[np.uint8]:
         raise KeyError(name)

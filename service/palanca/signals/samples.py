@@ -28,7 +28,16 @@ if TYPE_CHECKING:
 
 HEARTBEAT = "num_requests_running"
 LAST_HOUR_MS = 3_600_000
-Values = "NDArray[np.float64]"
+_FUNCTIONS: dict[str, Callable[..., NDArray[np.float64]]] = {
+    "avg": functions.avg_over_time,
+    "max": functions.max_over_time,
+    "min": functions.min_over_time,
+    "count": functions.count_over_time,
+    "rate": functions.rate,
+    "quantile": functions.rate,
+    "resets": functions.resets,
+    "changes": functions.changes,
+}
 
 
 class SampleReader:
@@ -51,18 +60,14 @@ class SampleReader:
         self._matchers = dict(matchers or {})
         self._left_open = left_open
         self._ends = np.round(grid.times * 1000).astype(np.int64)
-        self._functions: dict[str, Callable[[Block, int], NDArray[np.float64]]] = {
-            "now": lambda block, _: self._apply(functions.now, block),
-            "avg": lambda block, window: self._apply(functions.avg_over_time, block, window),
-            "max": lambda block, window: self._apply(functions.max_over_time, block, window),
-            "min": lambda block, window: self._apply(functions.min_over_time, block, window),
-            "rate": lambda block, window: self._apply(functions.rate, block, window),
-            "resets": lambda block, window: self._apply(functions.resets, block, window),
-            "changes": lambda block, window: self._apply(functions.changes, block, window),
-        }
 
-    def _apply(self, function: Callable[..., NDArray[np.float64]], block: Block, *window: int) -> NDArray[np.float64]:
-        return function(block.times, block.values, self._ends, *window, left_open=self._left_open)
+    def _apply(self, leaf: Leaf, block: Block) -> NDArray[np.float64]:
+        """Evaluate the leaf's function on a block: ``[series, steps]``."""
+        ends, window = self._ends - round(leaf.offset * 1000), round(leaf.window * 1000)
+        if leaf.function == "now":
+            return functions.now(block.times, block.values, ends, left_open=self._left_open)
+        function = _FUNCTIONS[leaf.function]
+        return function(block.times, block.values, ends, window, left_open=self._left_open)
 
     # --- discovery -------------------------------------------------------------------------------
 
@@ -147,12 +152,10 @@ class SampleReader:
         family = self._metrics.families[leaf.family]
         if leaf.function == "quantile":
             return self._quantile(leaf, family)
-        window = round(leaf.window * 1000)
         suffix = f"_{leaf.part}" if leaf.part else ""
         by_name: dict[str, dict[Copy, NDArray[np.float64]]] = {}
         for prefix, name, block in self._blocks(family, suffix=suffix, where=dict(leaf.where)):
-            values = self._functions[leaf.function](block, window)
-            rows = zip(block.labels, values, strict=True)
+            rows = zip(block.labels, self._apply(leaf, block), strict=True)
             self._add(by_name.setdefault(prefix + name, {}), rows, family, leaf)
         found = prefer(_largest(copies) for copies in by_name.values())
         if family.sparse and leaf.where:
@@ -177,10 +180,9 @@ class SampleReader:
             copies[key] = plus(copies[key], values) if key in copies else values
 
     def _quantile(self, leaf: Leaf, family: Family) -> dict[Target, NDArray[np.float64]]:
-        window = round(leaf.window * 1000)
         by_name: dict[str, dict[Target, dict[float, NDArray[np.float64]]]] = {}
         for prefix, name, block in self._blocks(family, suffix="_bucket", where=dict(leaf.where)):
-            rates = self._functions["rate"](block, window)
+            rates = self._apply(leaf, block)
             buckets = by_name.setdefault(prefix + name, {})
             for labels, values in zip(block.labels, rates, strict=True):
                 mine = buckets.setdefault(identity(labels, family), {})
