@@ -113,7 +113,7 @@ def readings(
         )
     return Readings(
         targets=tuple(targets or [target(str(index)) for index in range(len(engines))]),
-        times=END - np.arange(STEPS - 1, -1, -1) * INTERVAL,
+        times=np.arange(1 - STEPS, 1, dtype=np.float64) * INTERVAL + END,
         signals=signals,
         covered=np.broadcast_to(np.asarray(covered, dtype=float), (len(engines),)),
         facts=tuple(complete(whole, defaults(whole) | _facts(one)) for one in given),

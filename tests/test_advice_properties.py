@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.engines import Value, readings, shipped, target
 
-from palanca.advice.reconcile import reconcile, scope_of
+from palanca.advice.reconcile import reconcile
 from palanca.diagnosis import diagnose, rank
 from palanca.model import (
     Catalogue,
@@ -24,6 +24,7 @@ from palanca.model import (
     State,
     TargetReport,
     VllmVersion,
+    scope_of,
 )
 from palanca.releases import Release
 from palanca.render.document import to_json

@@ -191,7 +191,7 @@ IDLE: dict[str, Value] = BUSY | {
     ],
 )
 def test_status(status: str, signals: dict[str, Value]) -> None:
-    """Critical, warning, unknown (a core signal is missing), idle (no traffic, or asleep), ok: the first that applies."""
+    """Critical, warning, unknown (a core signal lacks), idle (no traffic, or asleep), ok: the first that applies."""
     (report,) = reports(readings(signals), rule())
     assert status == report.status
 

@@ -17,7 +17,7 @@ LONG = 3600.0
 
 
 def times(steps: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    return END - np.arange(steps - 1, -1, -1) * INTERVAL
+    return np.arange(1 - steps, 1, dtype=np.float64) * INTERVAL + END
 
 
 def judged(truth: Sequence[Truth], for_s: float, covered: float = LONG) -> tuple[str, float, bool, bool] | None:

@@ -21,7 +21,7 @@ from palanca.facts import (
     parse_value,
     reported,
 )
-from palanca.model import Fact, FactSpec, Readings, State
+from palanca.model import Fact, FactSpec, Readings, State, VllmVersion
 
 JSON = '{"method": "ngram", "num_speculative_tokens": 5}'
 
@@ -230,6 +230,7 @@ def test_hostile_labels() -> None:
 
 PINNED: dict[str, Value] = {
     "running_now": [4.0] * 20, "waiting_now": [9.0] * 20, "running_max": 4.0, "kv_cache_usage_max": 0.1,
+    "waiting_capacity": 9.0,
 }  # fmt: skip
 
 
@@ -278,13 +279,43 @@ def test_narrow_kv(dtype: str, narrow: bool) -> None:
     assert narrow == facts["fp8_kv"].value
 
 
+@pytest.mark.parametrize(
+    ("first", "last", "engines", "name", "value"),
+    [
+        ("0.9.0", "0.19.1", ("v1",), "gpu_memory_utilization", 0.9),
+        ("0.20.0", "0.33.0", ("v1",), "gpu_memory_utilization", 0.92),
+        ("0.19.0", "0.20.0", ("v1",), "gpu_memory_utilization", None),
+        ("0.9.0", "0.9.0", ("v1",), "chunked_prefill", True),
+        ("0.9.0", "0.9.0", ("v0",), "chunked_prefill", None),
+        ("0.9.0", "0.9.0", ("v0", "v1"), "chunked_prefill", None),
+        ("0.23.0", "0.23.0", ("v1",), "watermark", None),
+        ("0.24.0", "0.24.0", ("v1",), "watermark", 0.0),
+    ],
+)
+def test_defaults_of_releases(first: str, last: str, engines: tuple[str, ...], name: str, value: object) -> None:
+    """A default of vLLM is a fact where every release and engine that can be running has it."""
+    facts = defaults(shipped(), VllmVersion(first, last, engines, "inferred"))
+    assert value == (facts[name].value if name in facts else None)
+
+
+def test_speculation_of_releases_without_its_series() -> None:
+    """Where the release has no such series nothing is inferred from their absence."""
+    old = VllmVersion("0.6.0", "0.6.0", ("v0",), "inferred")
+    facts = infer(readings({"drafts_per_second": State.NOT_APPLICABLE}, versions=[old]), 0, shipped())
+    assert "speculation" not in facts
+
+
 # --- inferred facts ------------------------------------------------------------------------------
 
 
-def slots(running: list[float], waiting: list[float], most: float = 8.0, kv: float = 0.5) -> float | None:
-    return infer_slots(
-        readings({"running_now": running, "waiting_now": waiting, "running_max": most, "kv_cache_usage_max": kv}), 0
-    )
+def slots(
+    running: list[float], waiting: list[float], most: float = 8.0, kv: float = 0.5, capacity: float = 5.0
+) -> float | None:
+    signals: dict[str, Value] = {
+        "running_now": running, "waiting_now": waiting, "running_max": most, "kv_cache_usage_max": kv,
+        "waiting_capacity": capacity,
+    }  # fmt: skip
+    return infer_slots(readings(signals), 0)
 
 
 @pytest.mark.parametrize(
@@ -315,6 +346,20 @@ def test_slots_are_not_inferred(most: float, kv: float) -> None:
     assert None is slots([8.0] * 9, [5.0] * 9, most, kv)
 
 
+@pytest.mark.parametrize(("capacity", "expected"), [(1.0, 8.0), (0.9, None), (float("nan"), None)])
+def test_deferred_requests_do_not_show_slots(capacity: float, expected: float | None) -> None:
+    """Requests that wait for something else than capacity say nothing about slots."""
+    assert expected == slots([8.0] * 9, [5.0] * 9, capacity=capacity)
+
+
+def token_budget(mean: float, waiting: float, kv: float = 0.5, per_running: float = 100.0) -> float | None:
+    signals: dict[str, Value] = {
+        "iteration_tokens_mean": mean, "waiting_min": waiting, "kv_cache_usage_max": kv,
+        "step_tokens_per_running": per_running,
+    }  # fmt: skip
+    return infer_token_budget(readings(signals), 0)
+
+
 @pytest.mark.parametrize(
     ("mean", "waiting", "budget"),
     [
@@ -337,7 +382,16 @@ def test_slots_are_not_inferred(most: float, kv: float) -> None:
 )
 def test_inferred_token_budget(mean: float, waiting: float, budget: float | None) -> None:
     """The budget is a power of two within 3 % of the mean tokens of a step, while requests always wait."""
-    assert budget == infer_token_budget(readings({"iteration_tokens_mean": mean, "waiting_min": waiting}), 0)
+    assert budget == token_budget(mean, waiting)
+
+
+@pytest.mark.parametrize(
+    ("kv", "per_running", "budget"),
+    [(0.89, 8.1, 512.0), (0.9, 100.0, None), (0.5, 8.0, None), (float("nan"), 100.0, None), (0.5, float("nan"), None)],
+)
+def test_no_budget_without_prefill(kv: float, per_running: float, budget: float | None) -> None:
+    """A batch that the KV cache limits, or that mostly decodes, may pass a power of two by chance."""
+    assert budget == token_budget(512.0, 1.0, kv, per_running)
 
 
 @pytest.mark.parametrize(
@@ -356,7 +410,7 @@ def test_inferred_token_budget(mean: float, waiting: float, budget: float | None
 )
 def test_inferred_speculation(drafts: Value, length: Value, expected: dict[str, object]) -> None:
     """Series of speculation exist only where it is configured; stale ones prove nothing."""
-    facts = infer(readings({"drafts_per_second": drafts, "draft_length": length}), 0)
+    facts = infer(readings({"drafts_per_second": drafts, "draft_length": length}), 0, shipped())
     assert expected == values(facts)
 
 
@@ -364,4 +418,4 @@ def test_inference_without_signals() -> None:
     """Readings that lack the signals altogether infer nothing."""
     full = readings({})
     bare = Readings(full.targets, full.times, {}, full.covered, full.facts, full.versions, full.source, full.info)
-    assert {} == infer(bare, 0)
+    assert {} == infer(bare, 0, shipped())

@@ -100,7 +100,7 @@ def test_the_window_replaces_those_of_the_signals() -> None:
 @pytest.mark.parametrize("series", [[], [gauge("node_load1", 1.0)]])
 def test_nothing_to_judge(series: list[Series]) -> None:
     """A source without vLLM series is told as such."""
-    with pytest.raises(NoTargetsError, match="^here has no vLLM series for what was asked$"):
+    with pytest.raises(NoTargetsError, match=r"^here has no vLLM series for what was asked$"):
         run(shipped(), Fake(series), Question())
 
 

@@ -193,14 +193,15 @@ def readings_of(catalogue: Catalogue, case: Case) -> Readings:
     rows = [_signals(catalogue, given, there) for given in engines]
     facts = {name: Fact(value, "given", "case") for name, value in case.facts.items()}
     first, _, last = case.vllm.partition("-")
+    version = VllmVersion(first, last or first, ("v1",), "given")
     count = len(engines)
     return Readings(
         targets=tuple(Target.of({"job": "vllm", "instance": f"{n}:8000", "model_name": "m"}) for n in range(count)),
         times=grid.times,
         signals={name: _stack([row[name] for row in rows]) for name in catalogue.signals},
         covered=np.full(count, case.covered),
-        facts=(complete(catalogue, defaults(catalogue) | facts),) * count,
-        versions=(VllmVersion(first, last or first, ("v1",), "given"),) * count,
+        facts=(complete(catalogue, defaults(catalogue, version) | facts),) * count,
+        versions=(version,) * count,
         source=SourceInfo("case", "case"),
     )
 

@@ -41,7 +41,8 @@ CORE_SIGNALS = ("up", "running", "waiting", "kv_cache_usage", "ttft_p99", "gener
 
 def diagnose(catalogue: Catalogue, readings: Readings) -> Diagnosis:
     """Judge every rule at every target at the last step of the readings."""
-    verdicts = evaluate(catalogue.rules, readings)
+    optional = frozenset(name for name, fact in catalogue.facts.items() if fact.optional)
+    verdicts = evaluate(catalogue.rules, readings, optional)
     judge = _Judge(catalogue, readings, verdicts)
     findings = [judge.findings(row) for row in range(len(readings.targets))]
     findings = [tuple(sorted(one, key=rank)) for one in reconcile(readings.targets, findings, rank)]

@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 class ReadingsEnvironment:
     """Lets the expressions of one rule read signals, facts and its thresholds."""
 
-    def __init__(self, readings: Readings, thresholds: Mapping[str, float]) -> None:
-        self._readings, self._thresholds = readings, thresholds
+    def __init__(
+        self, readings: Readings, thresholds: Mapping[str, float], optional: frozenset[str] = frozenset()
+    ) -> None:
+        self._readings, self._thresholds, self._optional = readings, thresholds, optional
         self._facts: dict[str, Numbers] = {}
 
     def fleet(self, function: str, values: Numbers) -> Numbers:
@@ -66,7 +68,8 @@ class ReadingsEnvironment:
         """Where the signal does not exist by design."""
         if name in self._readings.signals:
             return np.equal(self._readings.signals[name].states, State.NOT_APPLICABLE)
-        return np.zeros((1, 1), dtype=bool)
+        lacking = [name in self._optional and name not in facts for facts in self._readings.facts]
+        return np.array(lacking, dtype=bool).reshape(-1, 1)
 
 
 _FLEET: dict[str, Callable[[Numbers], Numbers]] = {
@@ -111,12 +114,14 @@ class Verdict:
     environment: ReadingsEnvironment
 
 
-def evaluate(rules: Sequence[Rule], readings: Readings) -> tuple[Verdict, ...]:
-    """Evaluate every rule at every target and step."""
+def evaluate(
+    rules: Sequence[Rule], readings: Readings, optional: frozenset[str] = frozenset()
+) -> tuple[Verdict, ...]:
+    """Evaluate every rule at every target and step. ``optional`` facts make a rule not applicable when not given."""
     shape = (len(readings.targets), len(readings.times))
     verdicts = []
     for rule in rules:
-        environment = ReadingsEnvironment(readings, thresholds_of(rule))
+        environment = ReadingsEnvironment(readings, thresholds_of(rule), optional)
 
         def truth(text: str, environment: ReadingsEnvironment = environment) -> Truths:
             return np.broadcast_to(expressions.holds(expressions.parse(text), environment), shape)

@@ -5,6 +5,7 @@ Python syntax by ``ast.parse``, with a whitelist::
     number     1.5                          not inside a condition: thresholds are named
     name       ttft_p99, slo.ttft_p99       a signal, a fact or a threshold
     arithmetic + - * /  min max floor ceil round_down(value, multiple)
+    missing    default(value, other), in value formulas only
     fleet      fleet_min fleet_max fleet_mean fleet_median fleet_count, over the engines of one model
     comparison <  <=  >  >=                 one at a time
     logic      and  or  not, a flag fact by its name
@@ -118,7 +119,7 @@ _COMPARE: dict[type[ast.cmpop], str] = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">",
 FLEET = ("fleet_min", "fleet_max", "fleet_mean", "fleet_median", "fleet_count")
 """Functions over the engines of one model: those that share a configuration scope."""
 _ARITY = {"min": (2, 9), "max": (2, 9), "floor": (1, 1), "ceil": (1, 1), "round_down": (2, 2)}
-_ARITY |= dict.fromkeys(FLEET, (1, 1))
+_ARITY |= {**dict.fromkeys(FLEET, (1, 1)), "default": (2, 2)}
 _FLIPPED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _DEEPEST = 100  # levels of a tree; every function here goes down them by recursion
 
@@ -284,6 +285,9 @@ def unit_of(node: Node, units: Mapping[str, Unit | str], *, numbers: bool = True
                 left, right = (RATIO if part == ANY else part for part in (left, right))
                 return left.times(right, 1 if node.op == "*" else -1)
             return _same(node, left, right)
+        case Call(function="default") if not numbers:
+            message = "default() would make an unknown look known"
+            raise ExpressionError(message, node.column, "it is for value formulas only")
         case Call():
             found_units = [unit_of(argument, units, numbers=numbers) for argument in node.arguments]
             if node.function == "round_down":
@@ -365,6 +369,7 @@ class Environment(Protocol):
 _FUNCTIONS: dict[str, Callable[..., Numbers]] = {
     "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide,
     "min": np.minimum, "max": np.maximum, "floor": np.floor, "ceil": np.ceil,
+    "default": lambda value, other: np.asarray(np.where(np.isnan(value), other, value), dtype=np.float64),
     "round_down": lambda value, multiple: np.where(
         value < multiple, np.floor(value), np.floor(value / multiple) * multiple
     ),

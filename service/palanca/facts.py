@@ -14,13 +14,15 @@ import numpy as np
 from palanca import expressions
 from palanca.errors import UsageError
 from palanca.model import Fact, State, Truth
+from palanca.releases import Release
+from palanca.signals.versions import available
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from palanca.model import Catalogue, FactSpec, Readings, Target
+    from palanca.model import Catalogue, FactSpec, Readings, ReleaseDefault, Target, VllmVersion
 
 Facts = dict[str, Fact]
 
@@ -32,6 +34,7 @@ ENOUGH_SAMPLES = 4
 AT_PLATEAU = 0.9
 POWER_OF_TWO_TOLERANCE = 0.03
 SMALLEST_BUDGET = 64
+PREFILL_HEAVY = 8.0
 
 _ALIASES = {
     "--device-memory-utilization": "--gpu-memory-utilization",
@@ -126,6 +129,8 @@ def _speculative(text: str, source: str) -> Facts:
 def parse_value(spec: FactSpec, text: str) -> float | bool | str | None:
     """Read one value as the type of the fact; None when it is not one (``None``, ``auto``, garbage)."""
     plain = text.strip()
+    if spec.equals is not None:
+        return plain == spec.equals
     if spec.type == "text":
         return plain or None
     if spec.type == "flag":
@@ -161,8 +166,9 @@ def add_facts(
     """Return the readings with the facts of every target; what is given wins over what is reported or inferred."""
     made = []
     for row, target in enumerate(readings.targets):
-        facts = defaults(catalogue)
-        facts |= infer(readings, row)
+        version = readings.versions[row]
+        facts = defaults(catalogue, version)
+        facts |= infer(readings, row, catalogue)
         facts |= reported(catalogue, readings.info[row], _engines(readings.targets, target))
         facts |= given(catalogue, flags or {})
         for name, value in (objectives or {}).items():
@@ -181,13 +187,27 @@ def _engines(targets: Sequence[Target], target: Target) -> int:
     return sum(place(one) == mine for one in targets if one.get("engine"))
 
 
-def defaults(catalogue: Catalogue) -> Facts:
-    """Facts that hold when nothing else is known."""
-    return {
+def defaults(catalogue: Catalogue, version: VllmVersion | None = None) -> Facts:
+    """Facts that hold when nothing else is known; those of a release only where all that can be running agree."""
+    facts = {
         name: Fact(spec.default, "default", spec.note or "default")
         for name, spec in catalogue.facts.items()
         if spec.default is not None
     }
+    for name, spec in catalogue.facts.items() if version is not None else ():
+        for one in spec.defaults:
+            if version is not None and _covers(one, version):
+                facts[name] = Fact(one.value, "default", f"default of vLLM {version.text}")
+    return facts
+
+
+def _covers(default: ReleaseDefault, version: VllmVersion) -> bool:
+    ends = (Release(version.first), Release(version.last))
+    return all(end in default.releases for end in ends) and default.engine in {None, *_only(version.engines)}
+
+
+def _only(engines: Sequence[str]) -> Sequence[str]:
+    return engines if len(engines) == 1 else ()
 
 
 def complete(catalogue: Catalogue, facts: Facts) -> Facts:
@@ -196,12 +216,12 @@ def complete(catalogue: Catalogue, facts: Facts) -> Facts:
     dtype = made.get("kv_cache_dtype")
     if dtype is not None:
         made["fp8_kv"] = Fact(str(dtype.value).startswith(NARROW_KV), dtype.provenance, dtype.source)
-    by_hand = made.get("num_gpu_blocks_override")
-    known = by_hand is not None or "num_gpu_blocks" in made
-    if known:
-        source = by_hand.source if by_hand else "cache_config_info shows no num_gpu_blocks_override"
-        provenance = by_hand.provenance if by_hand else "reported"
-        made["kv_blocks_set_by_hand"] = Fact(by_hand is not None, provenance, source)
+    override, in_bytes = made.get("num_gpu_blocks_override"), made.get("kv_cache_memory_bytes")
+    for name, by_hand in (("kv_override", override), ("kv_blocks_set_by_hand", override or in_bytes)):
+        if by_hand is not None:
+            made[name] = Fact(value=True, provenance=by_hand.provenance, source=by_hand.source)
+        elif "num_gpu_blocks" in made or "gpu_memory_utilization" in made:
+            made[name] = Fact(value=False, provenance="reported", source="no size of the KV cache is set by hand")
     for name, spec in catalogue.facts.items():
         if spec.derive is None or name in made:
             continue
@@ -239,7 +259,7 @@ class _Scalars:
 # --- inference (DESIGN section 5) ----------------------------------------------------------------
 
 
-def infer(readings: Readings, row: int) -> Facts:
+def infer(readings: Readings, row: int, catalogue: Catalogue) -> Facts:
     """Infer slots, token budget and speculation of one target from what it did over the grid."""
     facts: Facts = {}
     slots = infer_slots(readings, row)
@@ -249,7 +269,8 @@ def infer(readings: Readings, row: int) -> Facts:
     if budget is not None:
         facts["max_num_batched_tokens"] = Fact(budget, "inferred", "mean tokens per step while requests wait")
     speculation = readings.signals.get("drafts_per_second")
-    if speculation is not None:
+    drafts = catalogue.metrics.families["spec_drafts"].names
+    if speculation is not None and available(drafts, readings.versions[row]):
         state = State(int(speculation.states[row, -1]))
         if state is not State.STALE:
             on = state < State.ABSENT or state is State.IDLE
@@ -266,7 +287,10 @@ def _last(readings: Readings, name: str, row: int) -> float:
 
 
 def infer_slots(readings: Readings, row: int) -> float | None:
-    """Most running, if at least 90 % of the samples with waiting > 0 are within 5 % of it and KV stays below 0.9."""
+    """Most running, if at least 90 % of the samples with waiting > 0 are within 5 % of it and KV stays below 0.9.
+
+    Deferred requests do not count as waiting: no slot holds them.
+    """
     if not {"running_now", "waiting_now", "running_max"} <= set(readings.signals):
         return None
     window = readings.signals["running_max"].window[row, -1]
@@ -275,15 +299,21 @@ def infer_slots(readings: Readings, row: int) -> float | None:
     most = _last(readings, "running_max", row)
     with np.errstate(invalid="ignore"):
         queued = running[(waiting > 0) & np.isfinite(running)]
-    if len(queued) < ENOUGH_SAMPLES or not most >= 1 or not _last(readings, "kv_cache_usage_max", row) < KV_FREE:
+    free = _last(readings, "kv_cache_usage_max", row) < KV_FREE and _last(readings, "waiting_capacity", row) >= 1
+    if len(queued) < ENOUGH_SAMPLES or not most >= 1 or not free:
         return None
     return most if np.mean(queued >= PLATEAU * most) >= AT_PLATEAU else None
 
 
 def infer_token_budget(readings: Readings, row: int) -> float | None:
-    """Mean tokens per step, if within 3 % of a power of two while requests wait."""
+    """Mean tokens per step, if within 3 % of a power of two while requests wait.
+
+    Only where the KV cache is free and steps are mostly prefill: a KV-bound batch may pass a power of two by chance.
+    """
     mean = _last(readings, "iteration_tokens_mean", row)
-    if not _last(readings, "waiting_min", row) > 0 or not SMALLEST_BUDGET <= mean < np.inf:
+    prefill = _last(readings, "step_tokens_per_running", row) > PREFILL_HEAVY
+    free = _last(readings, "kv_cache_usage_max", row) < KV_FREE
+    if not (_last(readings, "waiting_min", row) > 0 and prefill and free and SMALLEST_BUDGET <= mean < np.inf):
         return None
     power = float(2 ** round(np.log2(mean)))
     return power if abs(mean / power - 1) <= POWER_OF_TWO_TOLERANCE else None

@@ -211,8 +211,19 @@ SIGNAL_KINDS = (
 )  # fmt: skip
 
 
+class ReleaseDefault(Spec):
+    """What a fact is when nobody sets it, in a range of releases."""
+
+    releases: Releases
+    engine: Literal["v0", "v1"] | None = None
+    value: float | bool | str
+
+
 class FactSpec(Spec):
-    """One fact: what it is called in vLLM's flags and in the labels of ``cache_config_info``."""
+    """One fact: what it is called in vLLM's flags and in the labels of ``cache_config_info``.
+
+    A flag with ``equals`` is true where the text is that word. A rule over an ``optional`` fact that nobody gave is not applicable, where otherwise it is unknown.
+    """
 
     title: str
     type: Literal["number", "flag", "text"]
@@ -221,6 +232,9 @@ class FactSpec(Spec):
     flag: str | None = None
     derive: str | None = None
     default: float | bool | str | None = None
+    defaults: tuple[ReleaseDefault, ...] = ()
+    equals: str | None = None
+    optional: bool = False
     note: str | None = None
 
 
@@ -235,7 +249,10 @@ class LeverForm(Spec):
 
 
 class Lever(Spec):
-    """Something that an operator can change: a vLLM flag in its forms by release, or an action (no forms)."""
+    """Something that an operator can change: a vLLM flag in its forms by release, or an action (no forms).
+
+    ``off`` is the number that means "not set".
+    """
 
     title: str
     fact: str | None = None
@@ -243,6 +260,7 @@ class Lever(Spec):
     unit: str = "ratio"
     minimum: float | None = None
     maximum: float | None = None
+    off: float | None = None
     values: tuple[str, ...] = ()
     action: str | None = None
     references: tuple[str, ...] = ()

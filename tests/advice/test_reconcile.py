@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from tests.engines import END, target
 
-from palanca.advice.reconcile import reconcile, scope_of
+from palanca.advice.reconcile import reconcile
 from palanca.diagnosis import rank
-from palanca.model import Direction, Finding, Recommendation, Severity
+from palanca.model import Direction, Finding, Recommendation, Severity, scope_of
 
 
 def advised(

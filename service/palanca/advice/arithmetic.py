@@ -12,7 +12,7 @@ from collections.abc import Sequence
 GB = 1e9
 GIB = 2.0**30
 EFFICIENCY = 0.65
-"""Share of the nominal bandwidth that a decode step reaches (measured: 0.67 on an H200, 15.2 GB read 212 times a s)."""
+"""Share of the nominal bandwidth that a decode step reaches (measured: 0.67 on an H200, 15.2 GB at 212 tokens/s)."""
 COMPUTE_EFFICIENCY = 0.5
 """Share of the nominal FLOP/s that prefill reaches (seed article: 40-60 %)."""
 HEADROOM = 0.9
@@ -108,7 +108,8 @@ def throughput(batch: float, step: float) -> float:
 
 def experts_read(experts: int, per_token: int, batch: float) -> float:
     """Distinct experts of a layer that ``batch`` tokens touch, expected, if routing is even: E (1 - (1 - k/E)^B)."""
-    return experts * (1 - (1 - min(per_token / experts, 1.0)) ** batch)
+    untouched: float = (1 - min(per_token / experts, 1.0)) ** batch
+    return experts * (1 - untouched)
 
 
 # --- prefill -------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from palanca.advice import arithmetic
@@ -28,6 +28,8 @@ GRAPH_BYTES = 0.5 * GB
 """CUDA graphs of a dense model (start-up logs: 0.23-0.73 GiB; mixtures of experts up to 5 GiB)."""
 POOL_ERROR = 1.0 * GB
 """How far the KV pool may be off per GPU; within 0.8 GB for five start-up logs and recordings of dense models."""
+_ALIGNED = frozenset({"awq", "gptq", "compressed-tensors"})
+"""Quantisations whose groups must not be cut by tensor parallelism ("not aligned with the quantized weight shape")."""
 _HYBRID_MANAGER = Release("0.9.1")
 """From here on vLLM gives windows of a mixed model their own blocks (``--disable-hybrid-kv-cache-manager``)."""
 
@@ -51,7 +53,7 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Engineering:
+class EnginePlan:
     """One engine: a model on so many GPUs of a kind, in one release, with its limits."""
 
     shape: ModelShape
@@ -98,7 +100,7 @@ def check_parallel(shape: ModelShape, gpus: int) -> None:
 
 
 def parallel_counts(shape: ModelShape) -> tuple[int, ...]:
-    """Counts of GPUs over which a model can be split: they divide its heads, and KV heads or the other way round."""
+    """Counts of GPUs over which a model can be split: they divide its heads and widths."""
     return tuple(gpus for gpus in range(1, min(shape.heads, 64) + 1) if _divides(shape, gpus))
 
 
@@ -107,12 +109,12 @@ def _divides(shape: ModelShape, gpus: int) -> bool:
         return False
     if not all(group.latent or group.kv_heads % gpus == 0 or gpus % group.kv_heads == 0 for group in shape.kv):
         return False
-    group_size = shape.quantization.group if shape.quantization else 0
     width = shape.experts.width if shape.experts else shape.intermediate
-    return group_size <= 0 or (width % gpus == 0 and width // gpus % group_size == 0) or gpus == 1
+    aligned = shape.quantization.group if shape.quantization and shape.quantization.method in _ALIGNED else 0
+    return width % gpus == 0 and (aligned <= 0 or gpus == 1 or width // gpus % aligned == 0)
 
 
-def memory(engine: Engineering) -> Memory:
+def memory(engine: EnginePlan) -> Memory:
     """Split one GPU's memory."""
     total = engine.gpu.total_bytes
     weights = engine.shape.weight_bytes / engine.gpus + (engine.draft.weight_bytes if engine.draft else 0)
@@ -130,10 +132,10 @@ def memory(engine: Engineering) -> Memory:
     )
 
 
-def activation_bytes(engine: Engineering) -> float:
+def activation_bytes(engine: EnginePlan) -> float:
     """Peak bytes besides weights, KV and graphs on one GPU: the larger of a full step's layers and sampling.
 
-    Layers: tokens x (3 x feed-forward width / GPUs + 6 x hidden) x bytes; a mixture of experts holds a token once for
+    Layers: tokens x (3 x feed-forward width / GPUs + 4 x hidden) x bytes; a mixture of experts holds a token once for
     each expert that it uses. Sampling: slots x vocabulary x bytes a logit. An estimate (vLLM measures at start-up).
     """
     shape, size = engine.shape, engine.shape.dtype_bytes
@@ -141,12 +143,12 @@ def activation_bytes(engine: Engineering) -> float:
     if shape.experts is not None:
         width = shape.experts.width / engine.gpus
         wide = max(wide, shape.experts.active * (max(2 * width, shape.hidden) + width))
-    layers = engine.budget * (wide + 6 * shape.hidden) * size
+    layers = engine.budget * (wide + 4 * shape.hidden) * size
     sampling = engine.slots * shape.vocab * SAMPLER_BYTES[engine.engine]
     return max(layers, sampling) + OTHER_BYTES + (PARALLEL_BYTES if engine.gpus > 1 else 0)
 
 
-def sequence_bytes(engine: Engineering, context: float) -> float:
+def sequence_bytes(engine: EnginePlan, context: float) -> float:
     """Bytes that a sequence of ``context`` tokens holds on one GPU: its KV in every layer, and its state."""
     models = [engine.shape, *([engine.draft] if engine.draft else [])]
     held = 0.0
@@ -161,25 +163,26 @@ def sequence_bytes(engine: Engineering, context: float) -> float:
     return held
 
 
-def bytes_per_token(engine: Engineering, context: float) -> float:
+def bytes_per_token(engine: EnginePlan, context: float) -> float:
     """Bytes that a token of a sequence of ``context`` tokens costs on one GPU, in the mean."""
     return sequence_bytes(engine, context) / context
 
 
-def tokens(engine: Engineering, pool: float, context: float) -> int:
+def tokens(engine: EnginePlan, pool: float, context: float) -> int:
     """Tokens that fit when sequences hold ``context`` tokens each."""
     return arithmetic.tokens_that_fit(pool, bytes_per_token(engine, context), arithmetic.BLOCK)
 
 
-def sequences(engine: Engineering, load: Load) -> int:
-    """Sequences of a load that fit at once, with a tenth to spare, in whole slots."""
-    fitting = tokens(engine, memory(engine).pool, load.held)
-    if sequence_bytes(engine, load.longest) > memory(engine).pool:
+def sequences(engine: EnginePlan, load: Load) -> int:
+    """Sequences of a load that fit at once, with a tenth to spare, in whole slots; 1 where one just fits."""
+    pool = memory(engine).pool
+    if sequence_bytes(engine, load.longest) > pool:
         return 0
-    return arithmetic.sequences_that_fit(fitting, load.prompt, load.generation)
+    fitting = tokens(engine, pool, load.held)
+    return max(arithmetic.sequences_that_fit(fitting, load.prompt, load.generation), 1)
 
 
-def step(engine: Engineering, batch: float, held: float, efficiency: float) -> float:
+def step(engine: EnginePlan, batch: float, held: float, efficiency: float) -> float:
     """Seconds of a decode step of ``batch`` sequences that hold ``held`` tokens each; GPUs read their parts at once."""
     share = engine.shape.parameters.read(engine.shape.experts, batch) / engine.shape.parameters.total
     weights = engine.shape.weight_bytes * share / engine.gpus
@@ -187,12 +190,12 @@ def step(engine: Engineering, batch: float, held: float, efficiency: float) -> f
     return arithmetic.step_time(weights + contexts, engine.gpu.bandwidth, efficiency)
 
 
-def without_draft(engine: Engineering) -> Engineering:
+def without_draft(engine: EnginePlan) -> EnginePlan:
     """Return the same engine without a draft model."""
-    return engine if engine.draft is None else Engineering(**{**vars(engine), "draft": None})
+    return engine if engine.draft is None else replace(engine, draft=None)
 
 
-def prefill_seconds(engine: Engineering, prompt: float) -> float:
+def prefill_seconds(engine: EnginePlan, prompt: float) -> float:
     """Seconds that the prefill of one prompt takes alone, at half of the nominal FLOP/s."""
     shape = engine.shape
     width = shape.hidden if shape.latent else shape.heads * shape.head_dim

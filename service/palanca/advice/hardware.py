@@ -78,6 +78,14 @@ class Claim(Spec):
     note: str = ""
 
 
+class ReferenceLoad(Spec):
+    """The requests that a reference configuration is sized for, in tokens."""
+
+    prompt: int = Field(ge=1)
+    generation: int = Field(ge=0)
+    source: str
+
+
 class Reference(Spec):
     """A published configuration, with what its author expects of it."""
 
@@ -89,6 +97,7 @@ class Reference(Spec):
     config: Mapping[str, Any]
     settings: Mapping[str, float | bool | str]
     draft: Draft | None = None
+    load: ReferenceLoad
     claims: tuple[Claim, ...]
 
 
@@ -134,7 +143,7 @@ def find_gpu(hardware: Hardware, text: str) -> NamedGpu:
 
 def _hint(wanted: str, table: Mapping[str, str], gpus: Iterable[str]) -> str:
     """Name the GPUs that are meant most probably, or all."""
-    near = [table[word] for word in get_close_matches(wanted, table, n=5, cutoff=0.6)] if wanted else []
+    near = [table[word] for word in get_close_matches(wanted, table, n=5, cutoff=0.65)] if wanted else []
     near += [gpu_id for word, gpu_id in table.items() if wanted and (wanted in word or word in wanted)]
     names = list(dict.fromkeys(near))
     if names:

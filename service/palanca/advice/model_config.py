@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from palanca.advice.config_fields import Fields
-from palanca.advice.model_layers import KvGroup, kv_groups, layer_kinds, state_bytes
+from palanca.advice.model_layers import KvGroup, kv_groups, layer_kinds, state_bytes, stateful_layers
 from palanca.advice.model_weights import (
     Experts,
     Parameters,
@@ -157,7 +157,7 @@ def shape_of(config: Mapping[str, Any], place: str = "config.json") -> ModelShap
         vocab=fields.needed("vocab_size"),
         intermediate=fields.count("intermediate_size") or 4 * fields.needed("hidden_size"),
         kv=groups,
-        state_layers=kinds.count("state"),
+        state_layers=stateful_layers(fields, kinds),
         state_bytes=state_bytes(fields, kinds),
         experts=experts,
         parameters=parameters,
@@ -229,8 +229,9 @@ def _weights_of_first_group(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the ``weights`` of the first group of a compressed-tensors configuration."""
     groups = config.get("config_groups")
     for group in groups.values() if isinstance(groups, dict) else ():
-        if isinstance(group, dict) and isinstance(group.get("weights"), dict):
-            return group["weights"]
+        weights = group.get("weights") if isinstance(group, dict) else None
+        if isinstance(weights, dict):
+            return weights
     return {}
 
 
@@ -248,4 +249,3 @@ def _longest(fields: Fields) -> int | None:
     if kind in {"linear", "dynamic"} and not fields.model_type.startswith("gemma"):
         return int(longest * factor)
     return longest
-

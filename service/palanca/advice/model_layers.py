@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Literal
@@ -21,11 +22,12 @@ _WORDS: dict[str, Kind] = {
     "M": "state", "*": "full", "-": "none", "E": "none", "1": "full", "0": "state",
 }  # fmt: skip
 """Words of ``layer_types``, ``layers_block_type``, ``hybrid_override_pattern`` and ``attn_type_list``."""
-_BOTH = frozenset({"falcon_h1", "hymba", "zamba2"})
-"""Architectures with a state beside the attention of a layer."""
+_BOTH = frozenset({"falcon_h1"})
+"""Architectures with a state beside the attention in every layer."""
 _STATE_BYTES = 4
 """Bytes of an element of the recurrent state: FP32, the most that vLLM keeps (``--mamba-ssm-cache-dtype``)."""
 _CONV_BYTES = 2
+MOST_LAYERS = 10_000
 
 
 @dataclass(frozen=True)
@@ -52,20 +54,42 @@ class KvGroup:
 def layer_kinds(fields: Fields) -> tuple[Kind, ...]:
     """Tell what each layer keeps, the first layer first."""
     layers = fields.needed("num_hidden_layers")
+    if layers > MOST_LAYERS:
+        raise fields.fault("num_hidden_layers", layers, f"is more than {MOST_LAYERS}")
+    return _listed(fields, layers) or _window_kinds(fields, layers)
+
+
+def _listed(fields: Fields, layers: int) -> tuple[Kind, ...]:
+    """Read the kinds where the configuration lists them or gives their period; empty where it does not."""
     words = _words(fields)
-    if words is not None:
-        kinds = [_WORDS.get(word, "full") for word in words]
-        return tuple(islice(cycle(kinds), layers)) if kinds else ("full",) * layers
+    if words:
+        return tuple(_kind(word) for word in islice(cycle(words), layers))
     indices = fields.raw("attn_layer_indices")
     if isinstance(indices, list):
-        return tuple("full" if index in indices else "state" for index in range(layers))
+        return tuple(_either(full=index in indices) for index in range(layers))
     period, offset = fields.count("attn_layer_period"), fields.size("attn_layer_offset")
     if period:
-        return tuple("full" if index % period == offset else "state" for index in range(layers))
+        return tuple(_either(full=index % period == offset) for index in range(layers))
     interval = fields.count("full_attention_interval")
     if interval:
-        return tuple("full" if (index + 1) % interval == 0 else "state" for index in range(layers))
-    return _window_kinds(fields, layers)
+        return tuple(_either(full=(index + 1) % interval == 0) for index in range(layers))
+    return ()
+
+
+def _kind(word: str) -> Kind:
+    return _WORDS.get(word, "full")
+
+
+def _either(*, full: bool) -> Kind:
+    return "full" if full else "state"
+
+
+def _windowed(*, window: bool) -> Kind:
+    return "window" if window else "full"
+
+
+def _all_full(layers: int) -> tuple[Kind, ...]:
+    return tuple(_either(full=True) for _ in range(layers))
 
 
 def _words(fields: Fields) -> tuple[str, ...] | None:
@@ -80,16 +104,16 @@ def _words(fields: Fields) -> tuple[str, ...] | None:
 def _window_kinds(fields: Fields, layers: int) -> tuple[Kind, ...]:
     """Spread sliding windows over the layers as the architecture does where its configuration has no list."""
     if window_size(fields) is None:
-        return ("full",) * layers
+        return _all_full(layers)
     if fields.model_type == "gemma2":
-        return tuple("window" if index % 2 == 0 else "full" for index in range(layers))
+        return tuple(_windowed(window=index % 2 == 0) for index in range(layers))
     pattern = fields.count("sliding_window_pattern")
     if pattern:
-        return tuple("window" if (index + 1) % pattern else "full" for index in range(layers))
+        return tuple(_windowed(window=(index + 1) % pattern > 0) for index in range(layers))
     if fields.model_type.startswith("llama4"):
-        return tuple("window" if (index + 1) % 4 else "full" for index in range(layers))
+        return tuple(_windowed(window=(index + 1) % 4 > 0) for index in range(layers))
     first = fields.size("max_window_layers") if fields.raw("use_sliding_window") is not None else 0
-    return tuple("window" if index >= first else "full" for index in range(layers))
+    return tuple(_windowed(window=index >= first) for index in range(layers))
 
 
 def window_size(fields: Fields) -> int | None:
@@ -134,9 +158,14 @@ def heads_of(fields: Fields, heads: int) -> tuple[int, int]:
     return kv_heads, head_dim
 
 
+def stateful_layers(fields: Fields, kinds: Sequence[Kind]) -> int:
+    """Count the layers with a recurrent state."""
+    return len(kinds) if fields.model_type in _BOTH else kinds.count("state")
+
+
 def state_bytes(fields: Fields, kinds: tuple[Kind, ...]) -> float:
     """Bytes of recurrent state that one sequence holds in all layers together, whatever its length."""
-    layers = len(kinds) if fields.model_type in _BOTH else kinds.count("state")
+    layers = stateful_layers(fields, kinds)
     if not layers:
         return 0.0
     if fields.raw("linear_num_value_heads") is not None:  # gated delta net (Qwen3-Next)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from palanca.advice.arithmetic import experts_read
-from palanca.advice.model_layers import heads_of, mamba_inner, mamba_state
+from palanca.advice.model_layers import heads_of, mamba_inner, mamba_state, stateful_layers
 
 if TYPE_CHECKING:
     from palanca.advice.config_fields import Fields
@@ -91,17 +91,15 @@ def count_parameters(fields: Fields, kinds: Sequence[Kind], experts: Experts | N
     """Count the parameters of a model from its shape."""
     hidden, vocab, layers = fields.needed("hidden_size"), fields.needed("vocab_size"), len(kinds)
     attention, attention_other = _attention(fields)
-    state, state_other = _state(fields) if "state" in kinds else (0, 0)
-    attending, stateful = sum(kind in {"full", "window"} for kind in kinds), kinds.count("state")
+    attending, stateful = sum(kind in {"full", "window"} for kind in kinds), stateful_layers(fields, kinds)
+    state, state_other = _state(fields) if stateful else (0, 0)
     sparse = experts.layers if experts else 0
     dense, shared, router = _feed_forward(fields, experts)
     tied = fields.raw("tie_word_embeddings")
     tied = fields.model_type in _TIED if tied is None else tied is True
     alone = _alone(fields)
-    if alone:  # a layer is one of attention, state or feed-forward, not a pair
-        dense_layers = sum(word == "-" for word in str(fields.raw("hybrid_override_pattern")))
-    else:
-        dense_layers = layers - sparse
+    pattern = str(fields.raw("hybrid_override_pattern"))  # there a layer is attention, state or feed-forward, not two
+    dense_layers = pattern.count("-") if alone else layers - sparse
     norms = hidden * ((4 if fields.model_type in _FOUR_NORMS else 1 if alone else 2) * layers + 1)
     matrices = 2 if fields.model_type in _TWO_MATRICES else 3
     return Parameters(

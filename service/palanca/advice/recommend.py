@@ -63,7 +63,7 @@ def _recommendation(
 ) -> Recommendation | None:
     lever = catalogue.levers[advice.lever]
     fact = facts.get(lever.fact) if lever.fact else None
-    current = fact.value if fact else None
+    current = None if fact is None or fact.value == lever.off else fact.value
     proposed, computed_from = _value(advice, lever, row, environment)
     direction = _direction(advice.direction, current, proposed)
     if direction is None:

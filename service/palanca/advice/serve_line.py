@@ -27,6 +27,7 @@ _CHUNKED_FORCED = ReleaseRange.parse("0.8.0-0.11.0")
 _HYBRID_UNCACHED = tuple(ReleaseRange.parse(text) for text in ("0.11.1-0.11.2", "0.26.0-0.27.1"))
 _NO_DRAFT_MODEL = ReleaseRange.parse("0.10.0-0.14.1")
 _LARGE_GIB, _HUGE_GIB = 70, 160
+_CHUNKED, _PREFIX = "--enable-chunked-prefill", "--enable-prefix-caching"
 
 
 def between(release: Release, text: str) -> bool:
@@ -52,7 +53,9 @@ def default_engine(release: Release) -> Engine:
 def fp8_kv(capability: tuple[int, int], release: Release) -> Fp8Support:
     """What an FP8 KV cache means on a GPU in a release (vLLM's code; on Ada see NOTES section 12)."""
     if capability < _ADA:
-        note = "an FP8 KV cache below compute capability 8.9 depends on the attention backend; try it before relying on it"
+        note = (
+            "an FP8 KV cache below compute capability 8.9 depends on the attention backend; try it before relying on it"
+        )
         return Fp8Support(legal=True, engine=default_engine(release), note=note)
     if between(release, "0.8.0-0.8.1"):
         return Fp8Support(legal=True, engine="V0", note="an FP8 KV cache makes this release fall back to the V0 engine")
@@ -61,7 +64,9 @@ def fp8_kv(capability: tuple[int, int], release: Release) -> Fp8Support:
     else:
         fallback = capability < _HOPPER and between(release, "0.8.2-0.10.1.1")
     if fallback:
-        note = "an FP8 KV cache makes this release fall back to the V0 engine on this GPU (only FlashAttention 3 has it)"
+        note = (
+            "an FP8 KV cache makes this release fall back to the V0 engine on this GPU (only FlashAttention 3 has it)"
+        )
         return Fp8Support(legal=True, engine="V0", note=note)
     if _ADA <= capability < _HOPPER and between(release, "0.10.2"):
         note = "without VLLM_ATTENTION_BACKEND=FLASHINFER an FP8 KV cache makes 0.10.2 fall back to V0 on this GPU"
@@ -71,7 +76,9 @@ def fp8_kv(capability: tuple[int, int], release: Release) -> Fp8Support:
         return Fp8Support(legal=False, engine="V1", note=note)
     note = ""
     if _ADA <= capability < _HOPPER and release >= Release("0.11.1"):
-        note = "an FP8 KV cache changes the attention backend on this GPU to FlashInfer or Triton: prefill may be slower"
+        note = (
+            "an FP8 KV cache changes the attention backend on this GPU to FlashInfer or Triton: prefill may be slower"
+        )
     return Fp8Support(legal=True, engine=default_engine(release), note=note)
 
 
@@ -137,7 +144,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class ServeLine:
-    """A command line: its words behind ``vllm serve``, environment variables it needs, and what was left out and why."""
+    """A command line: the words behind ``vllm serve``, the environment that it needs, what was left out and why."""
 
     arguments: tuple[str, ...]
     environment: Mapping[str, str]
@@ -167,21 +174,30 @@ def serve_line(settings: Settings, gpu: Gpu, release: Release) -> ServeLine:
     if draft and between(release, "0.8.0-0.9.2"):
         engine = "V0"
         notes.append("a draft model makes this release fall back to the V0 engine")
+    prefill = _prefill(settings, release, engine, notes, speculates=bool(draft))
     words = [settings.model]
     words += ["--tensor-parallel-size", str(settings.gpus)] if settings.gpus > 1 else []
-    words += _dtype(settings, gpu, notes)
+    words += [*_dtype(settings, gpu, notes), *_limits(settings, chunked=engine == "V1" or _CHUNKED in prefill)]
+    words += [*prefill, *_kv_cache(kv_dtype, release)]
+    if settings.swap_space is not None:
+        words += _swap(settings.swap_space, release, engine, notes)
+    return ServeLine((*words, *draft), environment, tuple(notes), engine, kv_dtype, bool(draft))
+
+
+def _limits(settings: Settings, *, chunked: bool) -> list[str]:
+    """Memory, lengths and slots; without chunked prefill the budget has to hold the longest prompt."""
+    budget = settings.budget
+    if budget is not None and not chunked:
+        budget = max(budget, settings.max_model_len or budget)
+    words = []
     for flag, value in (
         ("--gpu-memory-utilization", settings.utilization),
         ("--max-model-len", settings.max_model_len),
         ("--max-num-seqs", settings.slots),
-        ("--max-num-batched-tokens", settings.budget),
+        ("--max-num-batched-tokens", budget),
     ):
         words += [flag, f"{value:g}" if isinstance(value, float) else str(value)] if value is not None else []
-    words += _prefill(settings, release, engine, notes, speculates=bool(draft))
-    words += _kv_cache(kv_dtype, release)
-    if settings.swap_space is not None:
-        words += _swap(settings.swap_space, release, notes)
-    return ServeLine((*words, *draft), environment, tuple(notes), engine, kv_dtype, bool(draft))
+    return words
 
 
 def _dtype(settings: Settings, gpu: Gpu, notes: list[str]) -> list[str]:
@@ -195,18 +211,18 @@ def _prefill(settings: Settings, release: Release, engine: Engine, notes: list[s
     """Chunked prefill and prefix caching, where they are not on by themselves."""
     if engine == "V1":
         forced = release in _CHUNKED_FORCED
-        notes.append(f"chunked prefill is {'always' if forced else 'by default'} on in this release: no flag")
+        notes.append(f"chunked prefill is {'always on' if forced else 'on by default'} in this release: no flag")
         if settings.hybrid and any(release in part for part in _HYBRID_UNCACHED):
             notes.append("prefix caching is off by default for hybrid models in this release")
-            return ["--enable-prefix-caching"]
+            return [_PREFIX]
         return []
-    words = ["--enable-chunked-prefill", "--enable-prefix-caching"]
+    words = [_CHUNKED, _PREFIX]
     if speculates and release < Release("0.6.5"):
         notes.append("speculation and chunked prefill exclude each other in this release")
-        words.remove("--enable-chunked-prefill")
+        words.remove(_CHUNKED)
     elif release < Release("0.6.0"):
         notes.append("chunked prefill and prefix caching exclude each other in this release")
-        words.remove("--enable-prefix-caching")
+        words.remove(_PREFIX)
     return words
 
 
@@ -217,11 +233,11 @@ def _kv_cache(kv_dtype: str, release: Release) -> list[str]:
     return ["--kv-cache-dtype", word, *(["--calculate-kv-scales"] if release in _KV_SCALES else [])]
 
 
-def _swap(size: int, release: Release, notes: list[str]) -> list[str]:
+def _swap(size: int, release: Release, engine: Engine, notes: list[str]) -> list[str]:
     if release not in _SWAP_SPACE:
         notes.append("--swap-space is gone since 0.18.0 (V1 never swaps): left out")
         return []
-    if default_engine(release) == "V1":
+    if engine == "V1":
         notes.append("--swap-space does nothing in the V1 engine")
     return ["--swap-space", str(size)]
 
@@ -250,5 +266,8 @@ def _draft(draft: DraftModel | None, release: Release, notes: list[str]) -> list
     if release >= Release("0.15.0"):
         config = {"method": "draft_model", **config}
     if not draft.same_vocab:
+        notes.append(
+            "the draft model's vocabulary differs in size from the verifier's: use_heterogeneous_vocab maps it"
+        )
         config["use_heterogeneous_vocab"] = True
     return ["--speculative-config", json.dumps(config)]
