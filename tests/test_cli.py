@@ -21,7 +21,7 @@ from tests.engines import RECORDINGS, ROOT, Value, catalogue, readings, rule
 from tests.render.builders import diagnosis, unknown
 
 from palanca import __version__
-from palanca.cli import exit_code
+from palanca.commands.diagnose import exit_code
 from palanca.diagnosis import diagnose as diagnose_readings
 from palanca.model import Status
 
@@ -123,7 +123,7 @@ def test_help(arguments: list[str], words: list[str]) -> None:
         ([], ""),
         (["rules"], ""),
         (["bogus"], "No such command 'bogus'"),
-        (["diagnose"], "palanca: nothing to read; give --recording FILE"),
+        (["diagnose"], "palanca: nothing to read; give one of URL, --prometheus URL or --recording FILE"),
         (["diagnose", "--bogus"], "No such option"),
         (["diagnose", "--recording", HEALTHY, "--format", "xml"], "Invalid value for '--format'"),
         (["diagnose", "--recording", HEALTHY, "--fail-on", "info"], "Invalid value for '--fail-on'"),

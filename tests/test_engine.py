@@ -53,11 +53,13 @@ def test_firing_needs_all_steps_of_the_duration(true_steps: int, for_s: float, s
 @pytest.mark.parametrize("since", [1, 5, 12])
 def test_every_other_truth_resets(reset: Truth, since: int) -> None:
     """One step that is false, unknown or not applicable begins the duration anew."""
-    assert ("pending", (since - 1) * INTERVAL, False, True) == judged([T] * 20 + [reset] + [T] * since, 180.0)
+    expected = ("pending", (since - 1) * INTERVAL, reset != F, True)
+    assert expected == judged([T] * 20 + [reset] + [T] * since, 180.0)
 
 
 def test_since_at_least() -> None:
-    """What holds over the whole grid may have begun before it."""
+    """What holds over the whole grid, or since a step that is not known, may have begun before."""
+    assert ("firing", 585.0, True, True) == judged([U] + [T] * 40, 180.0)
     assert ("firing", 600.0, True, True) == judged([T] * 41, 180.0)
     assert ("firing", 585.0, False, True) == judged([F] + [T] * 40, 180.0)
 
@@ -65,7 +67,7 @@ def test_since_at_least() -> None:
 @pytest.mark.parametrize(("covered", "full"), [(60.0, False), (179.9, False), (180.0, True), (LONG, True)])
 def test_short_history_is_told(covered: float, full: bool) -> None:
     """A source that covers less than the duration cannot show that a condition did not hold that long."""
-    assert ("pending", 45.0, False, full) == judged([U] * 37 + [T] * 4, 180.0, covered)
+    assert ("pending", 45.0, True, full) == judged([U] * 37 + [T] * 4, 180.0, covered)
 
 
 @pytest.mark.parametrize(

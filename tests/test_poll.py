@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.engines import END, catalogue, rule, shipped
+from tests.engines import END, RECORDINGS, catalogue, rule, shipped
 
 from palanca.errors import NoTargetsError, SourceError
 from palanca.model import Catalogue, SourceInfo
 from palanca.poll import INTERVAL_S, LOOKBACK_S, Opened, Question, grid_for, run
+from palanca.render.document import to_json
 from palanca.signals.samples import SampleReader
 from palanca.signals.store import SampleStore, Series
+from palanca.sources.recording import RecordingSource
 
 LABELS = {"job": "vllm", "instance": "a:8000", "model_name": "m", "engine": "0"}
 
@@ -23,11 +26,13 @@ class Fake:
 
     series: list[Series]
     questions: list[Question] = field(default_factory=list)
+    costly: bool = False
 
     def open(self, question: Question, catalogue: Catalogue) -> Opened:
         self.questions.append(question)
         grid = grid_for(catalogue, END if question.at is None else question.at)
-        return Opened(SampleReader(SampleStore(self.series), catalogue.metrics, grid), grid, SourceInfo("fake", "here"))
+        reader = SampleReader(SampleStore(self.series), catalogue.metrics, grid)
+        return Opened(reader, grid, lambda: SourceInfo("fake", "here"), costly=self.costly)
 
 
 class Broken:
@@ -108,3 +113,25 @@ def test_a_broken_source() -> None:
     """Errors of the source pass through."""
     with pytest.raises(SourceError, match="the cable is out"):
         run(shipped(), Broken(), Question())
+
+
+@dataclass
+class Costly:
+    """A recording that is read as a Prometheus is: one instant first, then the past of what holds."""
+
+    path: Path
+
+    def open(self, question: Question, catalogue: Catalogue) -> Opened:
+        return replace(RecordingSource(self.path).open(question, catalogue), costly=True)
+
+
+@pytest.mark.parametrize("path", sorted(RECORDINGS.glob("*.om.gz")), ids=lambda path: path.name)
+@pytest.mark.parametrize("back", [0.0, 45.0, 70.0])
+def test_two_steps_give_the_same_diagnosis(path: Path, back: float) -> None:
+    """Reading the past only of what holds now leaves out nothing that matters."""
+    catalogue = shipped()
+    newest = RecordingSource(path).open(Question(), catalogue).grid.end
+    question = Question(at=newest - back)
+
+    expected = to_json(run(catalogue, RecordingSource(path), question))
+    assert expected == to_json(run(catalogue, Costly(path), question))

@@ -36,13 +36,14 @@ from palanca.poll import grid_for
 from palanca.releases import ReleaseRange
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
     from pathlib import Path
 
     from palanca.loader import Document
     from palanca.model import Recommendation, TargetReport
 
     Steps = np.ndarray[tuple[int], np.dtype[np.bool_]]
+    Configured = Mapping[str, float | bool | str]
 
 _STATES = {"absent": State.ABSENT, "idle": State.IDLE, "stale": State.STALE, "not applicable": State.NOT_APPLICABLE}
 KINDS = ("firing", "quiet", "unknown")
@@ -64,12 +65,12 @@ class Expect(Spec):
 
 
 class Case(Spec):
-    """One case. ``others`` are further engines of the same model: what differs from the signals of the first."""
+    """One case. ``others`` are further engines of the same model: signals and facts that differ from the first."""
 
     name: str
     signals: Mapping[str, float | str]
     facts: Mapping[str, float | bool | str] = {}
-    others: tuple[Mapping[str, float | str], ...] = ()
+    others: tuple[Mapping[str, float | bool | str], ...] = ()
     vllm: str = "0.32.0"
     held_for: Duration | None = None
     covered: Duration = 3600.0
@@ -129,6 +130,12 @@ def _run(catalogue: Catalogue, rule: Rule, case: Case, document: Document, index
     if unknown:
         hint = expressions.nearest(unknown[0], catalogue.facts)
         return document.fault(("cases", index, "facts", unknown[0], "key"), f"there is no fact {unknown[0]!r}", hint)
+    for place, other in enumerate(case.others):
+        unknown = [name for name in other if name not in catalogue.signals and name not in catalogue.facts]
+        if unknown:
+            hint = expressions.nearest(unknown[0], {**catalogue.signals, **catalogue.facts})
+            where = ("cases", index, "others", place, unknown[0], "key")
+            return document.fault(where, f"there is no signal or fact {unknown[0]!r}", hint)
     for name, value in case.signals.items():
         if isinstance(value, str) and value not in _STATES:
             message = f"{value!r} is neither a number nor one of {', '.join(_STATES)}"
@@ -189,9 +196,9 @@ def readings_of(catalogue: Catalogue, case: Case) -> Readings:
     grid = grid_for(catalogue, _END)
     begins = -np.inf if case.held_for is None else _END - case.held_for
     there = grid.times >= begins
-    engines = [case.signals, *({**case.signals, **other} for other in case.others)]
+    engines = [case.signals, *({**case.signals, **_within(other, catalogue.signals)} for other in case.others)]
     rows = [_signals(catalogue, given, there) for given in engines]
-    facts = {name: Fact(value, "given", "case") for name, value in case.facts.items()}
+    configured = [case.facts, *({**case.facts, **_within(other, catalogue.facts)} for other in case.others)]
     first, _, last = case.vllm.partition("-")
     version = VllmVersion(first, last or first, ("v1",), "given")
     count = len(engines)
@@ -200,10 +207,18 @@ def readings_of(catalogue: Catalogue, case: Case) -> Readings:
         times=grid.times,
         signals={name: _stack([row[name] for row in rows]) for name in catalogue.signals},
         covered=np.full(count, case.covered),
-        facts=(complete(catalogue, defaults(catalogue, version) | facts),) * count,
+        facts=tuple(complete(catalogue, defaults(catalogue, version) | _facts(given)) for given in configured),
         versions=(version,) * count,
         source=SourceInfo("case", "case"),
     )
+
+
+def _within(other: Configured, known: Container[str]) -> Configured:
+    return {name: value for name, value in other.items() if name in known}
+
+
+def _facts(given: Configured) -> dict[str, Fact]:
+    return {name: Fact(value, "given", "case") for name, value in given.items()}
 
 
 def _stack(rows: Sequence[SignalReadings]) -> SignalReadings:

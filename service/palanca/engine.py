@@ -114,9 +114,7 @@ class Verdict:
     environment: ReadingsEnvironment
 
 
-def evaluate(
-    rules: Sequence[Rule], readings: Readings, optional: frozenset[str] = frozenset()
-) -> tuple[Verdict, ...]:
+def evaluate(rules: Sequence[Rule], readings: Readings, optional: frozenset[str] = frozenset()) -> tuple[Verdict, ...]:
     """Evaluate every rule at every target and step. ``optional`` facts make a rule not applicable when not given."""
     shape = (len(readings.targets), len(readings.times))
     verdicts = []
@@ -159,7 +157,7 @@ def held(truth: Truths, times: Numbers, for_s: float, covered: float) -> Held | 
     broken = np.flatnonzero(truth != Truth.TRUE)
     first = int(broken[-1]) + 1 if broken.size else 0
     since = float(times[first])
-    at_least = first == 0
+    at_least = first == 0 or bool(truth[first - 1] != Truth.FALSE)
     enough = bool(times[-1] - since >= for_s - 1e-6)
     return Held("firing" if enough else "pending", since, at_least, covered >= for_s)
 

@@ -30,6 +30,8 @@ NARROW_KV = ("fp8", "int8", "int4", "nvfp4", "turboquant")
 """Beginnings of --kv-cache-dtype values below 16 bits (catalogue: flags.csv, --kv-cache-dtype)."""
 PLATEAU = 0.95
 KV_FREE = 0.9
+INFERENCE_SIGNALS = ("running_now", "waiting_now")
+"""Signals whose past the inference of slots reads; of all others it needs the last step only."""
 ENOUGH_SAMPLES = 4
 AT_PLATEAU = 0.9
 POWER_OF_TWO_TOLERANCE = 0.03
@@ -162,14 +164,19 @@ def add_facts(
     *,
     flags: Mapping[str, str] | None = None,
     objectives: Mapping[str, float] | None = None,
+    servers: Mapping[str, Mapping[str, Fact]] | None = None,
 ) -> Readings:
-    """Return the readings with the facts of every target; what is given wins over what is reported or inferred."""
+    """Return the readings with the facts of every target; what is given wins over what is reported or inferred.
+
+    ``servers`` are facts that servers report outside of their metrics, by instance.
+    """
     made = []
     for row, target in enumerate(readings.targets):
         version = readings.versions[row]
         facts = defaults(catalogue, version)
         facts |= infer(readings, row, catalogue)
         facts |= reported(catalogue, readings.info[row], _engines(readings.targets, target))
+        facts |= (servers or {}).get(target.get("instance"), {})
         facts |= given(catalogue, flags or {})
         for name, value in (objectives or {}).items():
             facts[name] = Fact(value, "given", "--slo")
@@ -220,7 +227,9 @@ def complete(catalogue: Catalogue, facts: Facts) -> Facts:
     for name, by_hand in (("kv_override", override), ("kv_blocks_set_by_hand", override or in_bytes)):
         if by_hand is not None:
             made[name] = Fact(value=True, provenance=by_hand.provenance, source=by_hand.source)
-        elif "num_gpu_blocks" in made or "gpu_memory_utilization" in made:
+        elif any(
+            made[one].provenance == "reported" for one in ("num_gpu_blocks", "gpu_memory_utilization") if one in made
+        ):
             made[name] = Fact(value=False, provenance="reported", source="no size of the KV cache is set by hand")
     for name, spec in catalogue.facts.items():
         if spec.derive is None or name in made:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -222,7 +222,8 @@ class ReleaseDefault(Spec):
 class FactSpec(Spec):
     """One fact: what it is called in vLLM's flags and in the labels of ``cache_config_info``.
 
-    A flag with ``equals`` is true where the text is that word. A rule over an ``optional`` fact that nobody gave is not applicable, where otherwise it is unknown.
+    A flag with ``equals`` is true where the text is that word. A rule over an ``optional`` fact that nobody gave is not
+    applicable, where otherwise it is unknown.
     """
 
     title: str
@@ -447,6 +448,14 @@ class SignalReadings:
     states: NDArray[np.uint8]
     window: NDArray[np.float64]
     """Effective window in seconds, ``[targets, steps]``."""
+
+
+@dataclass(frozen=True)
+class ServerReport:
+    """What a server says of itself outside of its metrics: its release (``/version``) and facts (``/v1/models``)."""
+
+    release: str | None = None
+    facts: Mapping[str, Fact] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

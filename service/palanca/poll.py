@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
+from palanca import expressions
 from palanca.diagnosis import diagnose
+from palanca.engine import evaluate
 from palanca.errors import NoTargetsError
-from palanca.facts import add_facts
+from palanca.facts import INFERENCE_SIGNALS, add_facts
+from palanca.model import Truth
 from palanca.signals.leaves import Grid
-from palanca.signals.readings import read
+from palanca.signals.readings import read, widen
 
 if TYPE_CHECKING:
-    from palanca.model import Catalogue, Diagnosis, SourceInfo
+    from collections.abc import Callable, Collection
+
+    from palanca.model import Catalogue, Diagnosis, Fact, Readings, ServerReport, SourceInfo
     from palanca.signals.leaves import Reader
 
 INTERVAL_S = 15.0
@@ -36,11 +41,20 @@ class Question:
 
 @dataclass(frozen=True)
 class Opened:
-    """A source made ready for one question."""
+    """A source made ready for one question.
+
+    ``describe`` is asked after reading, when warnings are known. ``costly`` sources are asked for one instant first,
+    and for the past only of what holds now: a range of 21 points costs a Prometheus four times an instant.
+    ``longest`` in seconds is all the history that a source has, where it is short: windows are cut to it, so that a
+    rate over 15 s of scrapes is exact. ``servers`` says by instance what servers report of themselves.
+    """
 
     reader: Reader
     grid: Grid
-    info: SourceInfo
+    describe: Callable[[], SourceInfo]
+    costly: bool = False
+    longest: float | None = None
+    servers: Mapping[str, ServerReport] = field(default_factory=dict)
 
 
 class Source(Protocol):
@@ -58,10 +72,64 @@ def grid_for(catalogue: Catalogue, end: float) -> Grid:
 
 def run(catalogue: Catalogue, source: Source, question: Question) -> Diagnosis:
     """Make one diagnosis. Raises ``SourceError`` or ``UsageError``."""
+    return diagnose(catalogue, readings_for(catalogue, source, question))
+
+
+def readings_for(catalogue: Catalogue, source: Source, question: Question) -> Readings:
+    """Read what a diagnosis needs, facts included. Raises ``SourceError`` or ``UsageError``."""
     opened = source.open(question, catalogue)
-    readings = read(catalogue, opened.reader, opened.grid, opened.info, window=question.window)
+    readings = (_in_two_steps if opened.costly else _at_once)(catalogue, opened, question)
+    return replace(readings, source=opened.describe())
+
+
+def _at_once(catalogue: Catalogue, opened: Opened, question: Question) -> Readings:
+    readings = read(
+        catalogue,
+        opened.reader,
+        opened.grid,
+        opened.describe(),
+        window=question.window,
+        longest=opened.longest,
+        releases={instance: one.release for instance, one in opened.servers.items() if one.release},
+    )
+    reported = {instance: one.facts for instance, one in opened.servers.items()}
+    return _with_facts(catalogue, _some(readings, opened), question, reported)
+
+
+def _in_two_steps(catalogue: Catalogue, opened: Opened, question: Question) -> Readings:
+    """Read all signals at the last step, and the whole grid of those that rules which hold there depend on."""
+    grid, info = opened.grid, opened.describe()
+
+    def past(names: Collection[str]) -> Readings:
+        return read(catalogue, opened.reader.at(grid, names), grid, info, window=question.window, only=names)
+
+    instant = Grid(grid.end, 1, grid.interval)
+    now = read(catalogue, opened.reader.at(instant), instant, info, window=question.window)
+    wide = _with_facts(catalogue, widen(_some(now, opened), grid, past(INFERENCE_SIGNALS)), question)
+    holding = [one.rule for one in evaluate(catalogue.rules, wide) if (one.when[:, -1] == Truth.TRUE).any()]
+    used = {name for rule in holding for name in expressions.names(expressions.parse(rule.when))}
+    names = sorted(used & set(catalogue.signals))
+    return widen_over(wide, past(names)) if names else wide
+
+
+def widen_over(readings: Readings, past: Readings) -> Readings:
+    """Replace signals by those of ``past``, on the same grid and targets."""
+    return replace(readings, signals={**readings.signals, **past.signals})
+
+
+def _some(readings: Readings, opened: Opened) -> Readings:
     if not readings.targets:
-        message = f"{opened.info.url} has no vLLM series for what was asked"
+        message = f"{opened.describe().url} has no vLLM series for what was asked"
         raise NoTargetsError(message)
-    readings = add_facts(readings, catalogue, flags=question.flags, objectives=question.objectives)
-    return diagnose(catalogue, readings)
+    return readings
+
+
+def _with_facts(
+    catalogue: Catalogue,
+    readings: Readings,
+    question: Question,
+    reported: Mapping[str, Mapping[str, Fact]] | None = None,
+) -> Readings:
+    return add_facts(
+        readings, catalogue, flags=question.flags, objectives=question.objectives, servers=reported
+    )

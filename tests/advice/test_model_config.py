@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.model_files import HARDWARE, gpu, model
 
-from palanca.advice.model_config import ModelShape, read_model, shape_of
+from palanca.advice.model_config import read_model, shape_of
+from palanca.advice.size import Wish, size
 from palanca.errors import UsageError
 
-MODELS = Path(__file__).parent.parent / "data" / "models"
 PLAIN = {
     "model_type": "llama",
     "hidden_size": 64,
@@ -22,10 +27,6 @@ PLAIN = {
     "vocab_size": 100,
     "torch_dtype": "bfloat16",
 }
-
-
-def model(name: str) -> ModelShape:
-    return read_model(MODELS / f"{name}.json")
 
 
 def changed(**fields: object) -> dict[str, Any]:
@@ -83,6 +84,28 @@ def test_sliding_windows(full: int, windows: int, window: int, name: str) -> Non
     assert model(name).windowed
     short, long = (sum(group.sequence_bytes(length, 2) for group in groups) for length in (window, 2 * window))
     assert long < 2 * short
+
+
+@pytest.mark.parametrize(
+    ("windows", "fields"),
+    [
+        (4, {"model_type": "mistral", "sliding_window": 64}),
+        (3, {"model_type": "llama4_text"}),
+        (1, {"model_type": "qwen2", "use_sliding_window": True, "sliding_window": 64, "max_window_layers": 3}),
+        (3, {"model_type": "cohere2"}),
+        (0, {"model_type": "mistral", "sliding_window": None}),
+        (2, {"layer_types": ["full_attention", "chunked_attention"], "attention_chunk_size": 64}),
+    ],
+)
+def test_windows_without_a_list(windows: int, fields: dict[str, object]) -> None:
+    """All layers of Mistral, three of four of Llama 4 and Command R7B, those above max_window_layers of Qwen2."""
+    shape = shape_of(changed(num_hidden_layers=4, **fields))
+    assert windows == sum(group.layers for group in shape.kv if group.window is not None)
+
+
+def test_multi_query() -> None:
+    """Falcon's multi_query means one KV head."""
+    assert 1 == shape_of(changed(model_type="falcon", multi_query=True, num_key_value_heads=None)).kv_heads
 
 
 def test_switched_off_windows_do_not_count() -> None:
@@ -278,6 +301,33 @@ def test_configurations_that_cannot_be_meant(message: str, fields: dict[str, obj
     assert str(caught.value).startswith("some/config.json: ")
 
 
+VALUES = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.just(10**400), st.floats(), st.text(max_size=5), st.just([]),
+    st.lists(st.one_of(st.integers(0, 3), st.text(max_size=5), st.none()), max_size=3),
+    st.dictionaries(st.sampled_from(["bits", "quant_method", "group_size", "factor"]), st.integers(), max_size=3),
+)  # fmt: skip
+NAMES = (
+    "model_type", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim",
+    "intermediate_size", "vocab_size", "torch_dtype", "sliding_window", "layer_types", "hybrid_override_pattern",
+    "full_attention_interval", "attn_layer_period", "attn_layer_offset", "kv_lora_rank", "num_experts",
+    "mlp_only_layers", "num_experts_per_tok", "first_k_dense_replace", "moe_layer_freq", "quantization_config",
+    "rope_scaling", "architectures", "text_config", "tie_word_embeddings", "max_position_embeddings",
+    "num_kv_shared_layers", "linear_num_value_heads", "mamba_n_heads", "attn_layer_indices", "decoder_sparse_step",
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=4))
+def test_any_value_is_sized_or_refused(fields: dict[str, Any]) -> None:
+    """Whatever stands in a field, there is a shape with finite numbers, or one message."""
+    with contextlib.suppress(UsageError):
+        shape = shape_of(changed(**fields))
+        assert math.isfinite(shape.weight_bytes)
+        assert shape.weight_bytes > 0
+        sizing = size(Wish(shape, gpu("l4"), users=3, context=2), HARDWARE.gpus)
+        assert all(math.isfinite(figure.value) for figure in sizing.figures)
+
+
 @pytest.mark.parametrize("text", ["", "{", "[1]", "null", "\x00", "[" * 100_000])
 def test_files_that_are_no_config(text: str, tmp_path: Path) -> None:
     """What is not a JSON object gets one message with the file in it."""
@@ -335,6 +385,6 @@ def test_index_without_a_size(index: dict[str, object], tmp_path: Path) -> None:
 def test_given_weights(tmp_path: Path) -> None:
     """--weight-bytes wins, and nonsense is refused."""
     assert 5e9 == read_model(folder(tmp_path), 5e9).weight_bytes
-    for size in (-1, 0, float("nan"), float("inf"), 1e18):
+    for wrong in (-1, 0, float("nan"), float("inf"), 1e18):
         with pytest.raises(UsageError, match="--weight-bytes"):
-            read_model(tmp_path, size)
+            read_model(tmp_path, wrong)

@@ -151,8 +151,8 @@ def test_a_long_grid_asks_for_the_names_of_its_time(catalogue: Catalogue) -> Non
     reader = PromQLReader(api, catalogue, Grid(END, 1441, 60))
     reader.discover()
 
-    assert any(f"group by ({NAME_TAG})" in text and "[1d35m]" in text for text in api.texts)
-    assert any(text.endswith("[1d35m]") for text in api.texts)
+    assert any(f"group by ({NAME_TAG})" in text and "[1d40m]" in text for text in api.texts)
+    assert any(text.endswith("[1d40m]") for text in api.texts)
 
 
 def test_packing() -> None:

@@ -50,7 +50,7 @@ def test_the_newest_sample_is_now() -> None:
     opened = RecordingSource(HEALTHY).open(Question(), shipped())
     assert 1795982013.347 == pytest.approx(opened.grid.end, abs=20)
     assert ("recording", str(HEALTHY), 0.0, "ok") == (
-        opened.info.name, opened.info.url, opened.info.age_s, opened.info.state,
+        opened.describe().name, opened.describe().url, opened.describe().age_s, opened.describe().state,
     )  # fmt: skip
 
 
@@ -59,7 +59,7 @@ def test_a_moment_inside(tmp_path: Path) -> None:
     path = recording(tmp_path, {"m": "a:8000"})
     for moment in (START, START + 100.5, END):
         opened = RecordingSource(path).open(Question(at=moment), shipped())
-        assert (moment, END - moment) == (opened.grid.end, opened.info.age_s)
+        assert (moment, END - moment) == (opened.grid.end, opened.describe().age_s)
 
 
 @pytest.mark.parametrize("moment", [START - 0.001, END + 0.001, 0.0, 1e11])

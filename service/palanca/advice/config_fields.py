@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,6 +40,7 @@ _DEFAULTS: Mapping[str, Mapping[str, int]] = {
 """What Hugging Face's configuration classes assume where a ``config.json`` of that type is silent."""
 LARGEST = 1e9
 """No field of a model's shape is larger."""
+_SHOWN = 10**60
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,9 @@ class Fields:
         value = self.raw(name)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124  NaN
             raise self.fault(name, value, "is not a whole number")
-        if value != int(value) or not 0 < value <= LARGEST:
+        if not 0 < value <= LARGEST or value != int(value):
             raise self.fault(name, value, "is not a number that a model can have")
         return int(value)
 
@@ -90,13 +90,6 @@ class Fields:
             )
         return value
 
-    def real(self, name: str) -> float | None:
-        """Return a finite number, or None when the field is absent or no number."""
-        value = self.raw(name)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            return None
-        return float(value)
-
     def names(self, name: str) -> tuple[str, ...] | None:
         """Return a list of words, or None when the field is absent or something else."""
         value = self.raw(name)
@@ -109,4 +102,5 @@ class Fields:
 
     def fault(self, name: str, value: object, message: str) -> UsageError:
         """Make the error for a value that cannot be meant."""
-        return UsageError(f"{self.place}: {name} {str(value)[:60]!r} {message}")
+        shown = "of so many digits" if isinstance(value, int) and abs(value) > _SHOWN else repr(str(value)[:60])
+        return UsageError(f"{self.place}: {name} {shown} {message}")

@@ -24,6 +24,7 @@ from palanca.advice.model_weights import (
 from palanca.errors import UsageError
 
 _LARGEST = 50_000_000  # bytes; an index of a very large model is some MB
+_LARGEST_GROUP = 65536
 _INDEX = "model.safetensors.index.json"
 _INNER = ("text_config", "llm_config", "language_config", "thinker_config", "language_model_config")
 _KNOWN = (
@@ -222,7 +223,7 @@ def _quantization(fields: Fields, notes: list[str]) -> Quantization | None:
         return Quantization(method, bits, 32, scale_bytes=1.0, experts_only=True)
     if bits == 4 and "fp4" in f"{method} {config.get('quant_algo')} {config.get('format')}".lower():  # noqa: PLR2004
         return Quantization("nvfp4", bits, 16, scale_bytes=1.0)
-    return Quantization(method, float(bits), group if isinstance(group, int) else 0)
+    return Quantization(method, float(bits), group if isinstance(group, int) and 0 < group <= _LARGEST_GROUP else 0)
 
 
 def _weights_of_first_group(config: Mapping[str, Any]) -> Mapping[str, Any]:

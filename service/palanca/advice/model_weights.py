@@ -75,11 +75,11 @@ def experts_of(fields: Fields, layers: int) -> Experts | None:
 
 def _is_sparse(fields: Fields, index: int) -> bool:
     """Whether a layer has experts."""
-    if index < fields.size("first_k_dense_replace") or index in (fields.raw("mlp_only_layers") or ()):
+    if index < fields.size("first_k_dense_replace") or str(index) in (fields.names("mlp_only_layers") or ()):
         return False
     for period, offset in (("expert_layer_period", "expert_layer_offset"), ("moe_layer_freq", "")):
         if isinstance(fields.raw(period), int):
-            return index % (fields.count(period) or 1) == fields.size(offset)
+            return index % (fields.count(period) or 1) == (fields.size(offset) if offset else 0)
     step = fields.count("decoder_sparse_step") or fields.count("interleave_moe_layer_step") or 1
     pattern = fields.raw("hybrid_override_pattern")
     if isinstance(pattern, str) and "E" in pattern:

@@ -131,7 +131,7 @@ def _load(wish: Wish) -> Load:
             raise UsageError(f"--{name} {value} cannot be; give 1 or more")
     if wish.users is not None and wish.users > MOST_USERS:
         raise UsageError(f"--users {wish.users} is more than {MOST_USERS:,}; size one engine and add replicas")
-    if wish.generation is not None and wish.generation < 0:
+    if wish.generation is not None and not 0 <= wish.generation <= arithmetic.GB:
         raise UsageError(f"--generation {wish.generation} cannot be; give 0 or more")
     longest = wish.max_model_len or wish.shape.max_model_len
     if wish.prompt is None and wish.generation is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from numpy.typing import NDArray
 
@@ -71,6 +71,9 @@ class Reader(Protocol):
 
     def discover(self) -> Discovery:
         """Find the targets. Raises ``SourceError``."""
+
+    def at(self, grid: Grid, signals: Collection[str] | None = None) -> Reader:
+        """Return a reader of the same source on another grid; ``signals`` are those that will be asked for."""
 
     def leaf(self, leaf: Leaf) -> Mapping[Target, NDArray[np.float64]]:
         """Values ``[steps]`` for each target: NaN is a value; a missing one is ``MISSING``. Raises ``SourceError``."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from palanca import expressions
 from palanca.errors import SourceError, UsageError
 from palanca.moments import duration
 from palanca.signals import inventory
@@ -21,7 +22,7 @@ from palanca.signals.promql import PromQL
 from palanca.signals.samples import HEARTBEAT, LAST_HOUR_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -49,17 +50,37 @@ class Queries(Protocol):
         """Values of an expression from ``start`` to ``end``, both included, every ``step`` seconds."""
 
 
-def planned(catalogue: Catalogue, window: float | None = None) -> tuple[Leaf, ...]:
-    """Return every leaf that the signals of the catalogue need, each once. ``window`` replaces their windows."""
+def planned(
+    catalogue: Catalogue, window: float | None = None, signals: Collection[str] | None = None
+) -> tuple[Leaf, ...]:
+    """Return every leaf that the signals need, each once; all of the catalogue, or those named and what they use.
+
+    ``window`` replaces their windows.
+    """
     families = catalogue.metrics.families
     leaves: dict[Leaf, None] = {}
-    for signal in catalogue.signals.values():
+    for signal in (catalogue.signals[name] for name in needed(catalogue, signals)):
         made = compose(signal, window=window, histogram=lambda name: families[name].type == "histogram")
         leaves |= dict.fromkeys(made.leaves if made is not None else ())
         if signal.or_gauge is not None:
             span = window if window is not None else signal.window
             leaves[Leaf("avg", signal.or_gauge, span, offset=signal.offset)] = None
     return tuple(leaves)
+
+
+def needed(catalogue: Catalogue, signals: Collection[str] | None = None) -> tuple[str, ...]:
+    """Return the names of signals and of all that they are computed from; every signal for None."""
+    found: dict[str, None] = {}
+    todo = list(catalogue.signals if signals is None else signals)
+    while todo:
+        name = todo.pop()
+        if name in found or name not in catalogue.signals:
+            continue
+        found[name] = None
+        signal = catalogue.signals[name]
+        todo += [signal.fallback] if signal.fallback else []
+        todo += expressions.names(expressions.parse(signal.expr)) if signal.expr else ()
+    return tuple(name for name in catalogue.signals if name in found)
 
 
 class PromQLReader:
@@ -86,13 +107,23 @@ class PromQLReader:
         if grid.steps > 1 and (grid.interval * 1000) % 1:
             raise UsageError(f"a step of {grid.interval} s is not a whole number of milliseconds")
         self._client, self._catalogue, self._grid, self._threads = client, catalogue, grid, threads
-        self._metrics = catalogue.metrics
+        self._metrics, self._matchers, self._window = catalogue.metrics, dict(matchers or {}), window
         self._selection = Selection(dict(matchers or {}))
         self._leaves = planned(catalogue, window)
         self._places = inventory.places(self._metrics)
         self._names: frozenset[str] = frozenset()
         self._discovery: Discovery | None = None
         self._values: dict[Leaf, dict[Target, NDArray[np.float64]]] = {}
+
+    def at(self, grid: Grid, signals: Collection[str] | None = None) -> PromQLReader:
+        """Return a reader on another grid that knows what this one has discovered."""
+        self.discover()
+        other = PromQLReader(
+            self._client, self._catalogue, grid, matchers=self._matchers, window=self._window, threads=self._threads
+        )
+        other._leaves = planned(self._catalogue, self._window, signals)
+        other._selection, other._names, other._discovery = self._selection, self._names, self._discovery
+        return other
 
     # --- discovery -------------------------------------------------------------------------------
 
@@ -171,7 +202,7 @@ class PromQLReader:
 
     def _asked_for(self, labels: Mapping[str, str]) -> bool:
         matchers = self._selection.matchers
-        return bool(matchers) and all(labels.get(label, "") == value for label, value in matchers.items())
+        return any(matchers.values()) and all(labels.get(label, "") == value for label, value in matchers.items())
 
     # --- leaves ----------------------------------------------------------------------------------
 

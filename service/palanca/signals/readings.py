@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +15,7 @@ from palanca.signals.samples import HEARTBEAT, larger
 from palanca.signals.versions import VersionTable, available
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from numpy.typing import NDArray
 
@@ -40,12 +40,29 @@ class _Context:
     age: Array
     fresh: NDArray[np.bool_]
     window: float | None
+    longest: float | None
+
+    def span(self, signal: Signal) -> float:
+        """Window of a signal in seconds: its own or the one given, but no longer than the history of the source."""
+        span = self.window if self.window is not None else signal.window
+        return span if self.longest is None else min(span, self.longest)
 
 
 def read(
-    catalogue: Catalogue, reader: Reader, grid: Grid, source: SourceInfo, *, window: float | None = None
+    catalogue: Catalogue,
+    reader: Reader,
+    grid: Grid,
+    source: SourceInfo,
+    *,
+    window: float | None = None,
+    only: Collection[str] | None = None,
+    longest: float | None = None,
+    releases: Mapping[str, str] | None = None,
 ) -> Readings:
-    """Read every signal of every target. ``window`` replaces the windows of the signals. Raises ``SourceError``.
+    """Read every signal of every target, or ``only`` those named (and what they are computed from).
+
+    ``window`` replaces the windows of the signals; none is longer than ``longest``. Both are seconds. ``releases`` are
+    those that servers report, by instance. Raises ``SourceError``.
 
     Facts are added afterwards, by ``palanca.facts``.
     """
@@ -55,16 +72,37 @@ def read(
         table.infer(found.names.get(target, frozenset()), found.info.get(target), target.as_dict())
         for target in found.targets
     )
+    versions = tuple(
+        table.reported((releases or {}).get(target.get("instance"), ""), version)
+        for target, version in zip(found.targets, versions, strict=True)
+    )
     age, fresh = _ages(found, grid)
-    context = _Context(catalogue, reader, grid, found, versions, age, fresh, window)
+    context = _Context(catalogue, reader, grid, found, versions, age, fresh, window, longest)
     signals: dict[str, SignalReadings] = {}
-    for name in catalogue.signals:
+    for name in catalogue.signals if only is None else only:
         _read_signal(context, name, signals)
     covered = np.minimum(age[:, -1], np.inf) if len(found.targets) else np.zeros(0)
     empty: tuple[Mapping[str, object], ...] = tuple({} for _ in found.targets)
     info = tuple(found.info.get(target, {}) for target in found.targets)
     exposed = frozenset(prefix + name for prefix in found.prefixes for names in found.names.values() for name in names)
     return Readings(found.targets, grid.times, signals, covered, empty, versions, source, info, exposed)  # type: ignore[arg-type]
+
+
+def widen(readings: Readings, grid: Grid, past: Readings) -> Readings:
+    """Lay readings of one instant on a grid that ends there, and the signals of ``past``, read on it, over them.
+
+    Steps before the last are absent where ``past`` says nothing. Both must be of the same targets.
+    """
+    before = ((0, 0), (grid.steps - 1, 0))
+    signals = {
+        name: SignalReadings(
+            np.pad(one.values, before, constant_values=np.nan),
+            np.pad(one.states, before, constant_values=np.uint8(State.ABSENT)),
+            np.pad(one.window, before, mode="edge"),
+        )
+        for name, one in readings.signals.items()
+    }
+    return replace(readings, times=grid.times, signals={**signals, **past.signals})
 
 
 def _ages(found: Discovery, grid: Grid) -> tuple[Array, NDArray[np.bool_]]:
@@ -105,7 +143,8 @@ def _fall_back(made: SignalReadings, other: SignalReadings) -> SignalReadings:
 
 def _measured(context: _Context, signal: Signal) -> SignalReadings:
     families = context.catalogue.metrics.families
-    composition = compose(signal, window=context.window, histogram=lambda name: families[name].type == "histogram")
+    span = context.span(signal)
+    composition = compose(signal, window=span, histogram=lambda name: families[name].type == "histogram")
     if composition is None:
         message = "an expression has no leaves"
         raise TypeError(message)
@@ -115,7 +154,6 @@ def _measured(context: _Context, signal: Signal) -> SignalReadings:
     values = composition.join(*rows)
     if signal.or_gauge is not None:
         values, gone = _or_gauge(context, signal, values, gone)
-    span = context.window if context.window is not None else signal.window
     effective = np.clip(context.age - signal.offset, 0.0, span)
     if composition.per_window:
         scale = span / np.where(effective > 0, effective, span)
@@ -124,6 +162,8 @@ def _measured(context: _Context, signal: Signal) -> SignalReadings:
         values = context.grid.times - values
     if signal.present is not None:
         values, gone = np.where(gone, 0.0, 1.0), np.zeros_like(gone)
+    if len(composition.leaves) == 1:  # only a ratio may be infinite; a gauge or counter that says so says nothing
+        values = np.where(np.isinf(values), np.nan, values)
     states = _states(context, values, gone, family)
     if signal.quantile is not None:
         _mark_bounds(context, states, values, signal.family or "")
@@ -136,7 +176,7 @@ def _or_gauge(
     context: _Context, signal: Signal, values: Array, gone: NDArray[np.bool_]
 ) -> tuple[Array, NDArray[np.bool_]]:
     """Read the older gauge where the counters are missing; -1 there means that the feature is off."""
-    span = context.window if context.window is not None else signal.window
+    span = context.span(signal)
     gauge = _rows(context, Leaf("avg", signal.or_gauge or "", span, offset=signal.offset))
     usable = ~missing(gauge) & (gauge >= 0)
     take = gone & usable

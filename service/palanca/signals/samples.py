@@ -15,7 +15,7 @@ from palanca.signals.identity import COPY_LABELS, PROCESS_LABEL, dropped, identi
 from palanca.signals.leaves import MISSING, Discovery, missing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -55,11 +55,25 @@ class SampleReader:
         *,
         matchers: Mapping[str, str] | None = None,
         left_open: bool = False,
+        servers: bool = False,
     ) -> None:
+        """Read a store; with ``servers`` every ``up`` series is a target, also one without any vLLM series."""
         self._store, self._metrics, self._grid = store, metrics, grid
         self._matchers = dict(matchers or {})
-        self._left_open = left_open
+        self._left_open, self._servers = left_open, servers
         self._ends = np.round(grid.times * 1000).astype(np.int64)
+
+    def at(self, grid: Grid, signals: Collection[str] | None = None) -> SampleReader:
+        """Return a reader of the same samples on another grid."""
+        del signals
+        return SampleReader(
+            self._store,
+            self._metrics,
+            grid,
+            matchers=self._matchers,
+            left_open=self._left_open,
+            servers=self._servers,
+        )
 
     def _apply(self, leaf: Leaf, block: Block) -> NDArray[np.float64]:
         """Evaluate the leaf's function on a block: ``[series, steps]``."""
@@ -134,7 +148,8 @@ class SampleReader:
 
     def _asked_for(self, server: Target) -> bool:
         """Whether an ``up`` series is a target by itself: when it fits every matcher, and there are some."""
-        return bool(self._matchers) and all(server.get(name) == value for name, value in self._matchers.items())
+        asked = self._servers or any(self._matchers.values())  # an empty value asks for what lacks the label, which is no choice
+        return asked and all(server.get(name) == value for name, value in self._matchers.items())
 
     def label_values(self) -> dict[str, list[str]]:
         """Label names and values of all engine-wide series, matched or not: what ``--match`` could have said."""

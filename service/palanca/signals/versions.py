@@ -72,6 +72,31 @@ class VersionTable:
         return VllmVersion(releases[0], releases[-1], tuple(sorted({one[1] for one in candidates})), "inferred")
 
 
+    def reported(self, text: str, inferred: VllmVersion | None) -> VllmVersion | None:
+        """Return the release that a server reports; what was inferred where the catalogue does not know that one.
+
+        Builds of the development branch name the release that comes next, or none at all.
+        """
+        try:
+            release = Release(plain_release(text))
+            known = Release(self._releases[0]) <= release <= Release(self._releases[-1])
+        except ValueError:
+            return inferred
+        if not known:
+            return inferred
+        nearest = max((one for one in self._releases if Release(one) <= release), key=lambda one: Release(one).key)
+        engines = {engine for one, engine in self._everything if one == nearest}
+        both = engines & set(inferred.engines) if inferred is not None else engines
+        return VllmVersion(release.text, release.text, tuple(sorted(both or engines)), "reported")
+
+
+def plain_release(text: str) -> str:
+    """Leave out what a build adds: ``0.26.0+cpu`` -> ``0.26.0``. Raises ``ValueError`` for what is no release."""
+    key = Release(text).key
+    numbers = list(key[:4] if key[3] else key[:3])
+    return ".".join(str(number) for number in numbers) + (f".post{key[4]}" if key[4] else "")
+
+
 def _has(name: MetricName, release: str, engine: str) -> bool:
     one = Release(release)
     ranges = (name.v0, name.hidden_v0) if engine == "v0" else (name.v1, name.hidden_v1)

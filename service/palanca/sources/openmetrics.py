@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import io
 import math
-import re
 from array import array
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -21,53 +20,18 @@ import numpy as np
 
 from palanca.errors import RecordingError
 from palanca.signals.store import Series
+from palanca.sources.grammar import NAME, NO_DIGIT, FaultError, decode, foreign, is_number, parse_series, shown
 
 Keep = Callable[[str], bool]
 
 LATEST_TIME_S = 1e11
 """Unix seconds beyond which a time is taken for milliseconds (the year 5138; 1e11 ms was in 1973)."""
 
-_SHOWN = 80
-"""Characters of a faulty text that a message repeats."""
-
-_NO_DIGIT = b"?"
-"""Put for an underscore: Python takes 1_000 for a number, Prometheus does not."""
-
 _MOMENTS = 100_000
 """Times that are remembered: the series of one scrape share theirs."""
 
 _EOF = b"# EOF"
 _EXEMPLAR = b" # {"
-_NAME = re.compile(rb"[A-Za-z_:][A-Za-z0-9_:]*(?=[{\s]|\Z)")
-_LABEL = re.compile(
-    rb"""\s*(?: (?P<bare>[A-Za-z_][A-Za-z0-9_]*) | "(?P<quoted>(?:[^"\\]|\\.)*)" )
-         \s*(?: =\s*"(?P<value>(?:[^"\\]|\\.)*)"\s* )?
-         (?: , | (?=\}) )""",
-    re.VERBOSE | re.DOTALL,
-)
-_CLOSE = re.compile(rb"\s*\}")
-_ESCAPE = re.compile(r'\\(["\\n])')
-
-_PACKED = "unpack it, or pack it with gzip"
-_FOREIGN = (
-    (rb"<", "this is HTML or XML, not OpenMetrics text", "was an error page or a log-in page saved?"),
-    (rb'\[|\{\s*("[^"]*"\s*:|$)', "this is JSON, not OpenMetrics text", "an answer of the query API is no recording"),
-    (rb"\xff\xfe|\xfe\xff", "this is UTF-16 text", "save it as UTF-8"),
-    (rb"\xef\xbb\xbf", "a byte order mark stands before the text", "save it as UTF-8 without one"),
-    (rb"\x1f\x8b", "this is gzip in gzip", "unpack it once"),
-    (rb"PK\x03\x04", "this is a zip archive", _PACKED),
-    (rb"\x28\xb5\x2f\xfd", "this is packed with zstd", _PACKED),
-    (rb"\xfd7zXZ", "this is packed with xz", _PACKED),
-    (rb"BZh", "this is packed with bzip2", _PACKED),
-)
-"""What a file that is no OpenMetrics text begins with, what it is then, and what to do."""
-
-
-class _FaultError(Exception):
-    """What is wrong with a line, and what to do about it. Never leaves this module."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(f"{message} ({hint})")
 
 
 @dataclass(slots=True)
@@ -85,14 +49,14 @@ class _Column:
         return Series(self.name, self.labels, times, values)
 
     def check_repeated(self, moment: int, value: float) -> None:
-        """Accept the last sample once more, as Prometheus does; raise ``_FaultError`` for any other."""
+        """Accept the last sample once more, as Prometheus does; raise ``FaultError`` for any other."""
         if moment < self.times[-1]:
-            raise _FaultError(
+            raise FaultError(
                 f"time goes backwards within the series {_series_text(self)}, from {self.times[-1]} to {moment} ms",
                 "sort the samples of each series by time",
             )
         if value != self.values[-1] and not (math.isnan(value) and math.isnan(self.values[-1])):
-            raise _FaultError(
+            raise FaultError(
                 f"a second sample of {_series_text(self)} at {moment} ms, {value} after {self.values[-1]}",
                 "keep one; recordings of several servers need a label that tells them apart",
             )
@@ -121,13 +85,13 @@ class _Table:
         found = self._by_text.get(line.rsplit(None, 2)[0])
         if found and line.startswith(found[0]):
             return found
-        name = _NAME.match(line)
+        name = NAME.match(line)
         if name and self._is_dropped(name[0]):
             return line[: name.end() + 1], None
-        (metric, labels), end = _parse_series(line, name)
+        (metric, labels), end = parse_series(line, name)
         prefix = line[: end + 1]
         if not prefix[end:].isspace():
-            raise _FaultError(f"no space after the series {_shown(line[:end])}", "write: series value time")
+            raise FaultError(f"no space after the series {shown(line[:end])}", "write: series value time")
         column = None if self._is_dropped(metric.encode()) else self._column(metric, labels)
         self._by_text[line[:end]] = prefix, column
         return prefix, column
@@ -159,7 +123,7 @@ def parse(text: str | Iterable[bytes], *, path: Path | str, keep: Keep | None = 
     reader = _Reader(text, keep)
     try:
         reader.read()
-    except _FaultError as fault:
+    except FaultError as fault:
         where = f"{path}:{reader.number}" if reader.number else f"{path}"
         raise RecordingError(f"{where}: {_told_better(fault, reader)}") from None
     return reader.table.series()
@@ -177,13 +141,13 @@ class _Reader:
         self.ended = False
 
     def read(self) -> None:
-        """Fill the table. Raises ``_FaultError``; ``number`` and ``line`` then tell where."""
+        """Fill the table. Raises ``FaultError``; ``number`` and ``line`` then tell where."""
         self._skip(b"")
         while self.line:
             if self.line.startswith(b"#") or self.line.isspace():
                 if self.line.rstrip() == _EOF:
                     return self._expect_nothing()
-                _decode(self.line)
+                decode(self.line)
                 self._skip(self.line)
             else:
                 prefix, column = self.table.find(self.line)
@@ -192,8 +156,8 @@ class _Reader:
                 else:
                     self._follow(prefix, column)
         if not self.number:
-            raise _FaultError("the file is empty", "was the recording stopped before anything was written?")
-        raise _FaultError("no '# EOF' at the end", "an incomplete copy? If it is complete, add the line # EOF")
+            raise FaultError("the file is empty", "was the recording stopped before anything was written?")
+        raise FaultError("no '# EOF' at the end", "an incomplete copy? If it is complete, add the line # EOF")
 
     def _skip(self, prefix: bytes) -> None:
         """Go to the next line that does not begin with the prefix; with an empty one, to the next."""
@@ -217,7 +181,7 @@ class _Reader:
                     return
                 try:
                     text, stamp = line[size:].split()
-                    value, moment = float(text.replace(b"_", _NO_DIGIT)), moments[stamp]
+                    value, moment = float(text.replace(b"_", NO_DIGIT)), moments[stamp]
                 except (ValueError, KeyError):
                     value, moment = _sample(line[size:], moments)
                 if moment > last:
@@ -235,16 +199,16 @@ class _Reader:
         for row in self._rows:
             self.number, self.line = row
             if self.line.strip():
-                raise _FaultError("text after '# EOF'", "one recording a file; were two of them joined?")
+                raise FaultError("text after '# EOF'", "one recording a file; were two of them joined?")
 
 
 def _sample(rest: bytes, moments: dict[bytes, int]) -> tuple[float, int]:
     """Value and time in milliseconds of what follows the series on a line; the time is added to ``moments``.
 
-    Raises ``_FaultError``.
+    Raises ``FaultError``.
     """
     words = rest.partition(_EXEMPLAR)[0].split()
-    if len(words) != len(("value", "time")) or not all(map(_is_number, words)):
+    if len(words) != len(("value", "time")) or not all(map(is_number, words)):
         raise _sample_fault(words)
     time = float(words[1])
     if not 0 <= time < LATEST_TIME_S:
@@ -255,96 +219,33 @@ def _sample(rest: bytes, moments: dict[bytes, int]) -> tuple[float, int]:
     return float(words[0]), moments[words[1]]
 
 
-def _sample_fault(words: list[bytes]) -> _FaultError:
-    wrong = next((word for word in words[:2] if not _is_number(word)), None)
+def _sample_fault(words: list[bytes]) -> FaultError:
+    wrong = next((word for word in words[:2] if not is_number(word)), None)
     if wrong is not None:
         which = "time" if words.index(wrong) else "value"
-        return _FaultError(f"the {which} {_shown(wrong)} is no number", "write: series value time")
+        return FaultError(f"the {which} {shown(wrong)} is no number", "write: series value time")
     if not words:
-        return _FaultError("a series without value and time", "write: series value time")
+        return FaultError("a series without value and time", "write: series value time")
     if len(words) == 1:
-        return _FaultError(
+        return FaultError(
             "a sample without timestamp",
             "a plain /metrics page is not a recording; scrape it with `palanca diagnose URL`",
         )
-    return _FaultError(f"text after the time: {_shown(b' '.join(words[2:]))}", "write: series value time")
+    return FaultError(f"text after the time: {shown(b' '.join(words[2:]))}", "write: series value time")
 
 
-def _is_number(word: bytes) -> bool:
-    """Tell numbers of Prometheus: Python's, but 1_000 is none."""
-    try:
-        float(word.replace(b"_", _NO_DIGIT))
-    except ValueError:
-        return False
-    return True
-
-
-def _time_fault(time: float) -> _FaultError:
+def _time_fault(time: float) -> FaultError:
     if time >= LATEST_TIME_S:
-        return _FaultError(f"the time {time:.17g} is out of range", "times are unix seconds; are these milliseconds?")
-    return _FaultError(f"the time {time:.17g} is out of range", "times are unix seconds from 1970 on")
+        return FaultError(f"the time {time:.17g} is out of range", "times are unix seconds; are these milliseconds?")
+    return FaultError(f"the time {time:.17g} is out of range", "times are unix seconds from 1970 on")
 
 
-def _parse_series(line: bytes, name: re.Match[bytes] | None) -> tuple[tuple[str, dict[str, str]], int]:
-    """Metric name and labels at the start of a line, and where they end. Raises ``_FaultError``."""
-    start = name.end() if name else 0
-    if not name and not line.startswith(b"{"):
-        raise _FaultError(f"no metric name: {_shown(line)}", "is this OpenMetrics text? Write: series value time")
-    metric = name[0].decode() if name else ""
-    labels: dict[str, str] = {}
-    end = start
-    if line[start : start + 1] == b"{":
-        metric, end = _parse_labels(line, start + 1, metric, labels)
-    if not metric:
-        raise _FaultError(f"no metric name: {_shown(line)}", 'write name{...} or {"name", ...}')
-    return (metric, {key: value for key, value in labels.items() if value}), end
-
-
-def _parse_labels(line: bytes, at: int, metric: str, labels: dict[str, str]) -> tuple[str, int]:
-    """Fill in ``labels`` from behind the brace; return the metric name, which may stand there, and the end."""
-    while pair := _LABEL.match(line, at):
-        key = _decode(pair["bare"]) if pair["quoted"] is None else _unescape(pair["quoted"])
-        if pair["value"] is None:
-            if metric or pair["quoted"] is None:
-                raise _FaultError(f"the label {key} has no value", 'write name="value"')
-            metric = key
-        elif key in labels or key == "__name__":
-            raise _FaultError(f"the label {key} is given twice", "each label once; the name stands before the brace")
-        else:
-            labels[key] = _unescape(pair["value"])
-        at = pair.end()
-    close = _CLOSE.match(line, at)
-    if not close:
-        hint = 'write name="value", with \\\\, \\" and \\n for backslash, quote and newline'
-        raise _FaultError(f"bad label syntax at column {at + 1}: {_shown(line[at:])}", hint)
-    return metric, close.end()
-
-
-def _unescape(text: bytes) -> str:
-    """Undo the three escapes; any other backslash stays, as in Prometheus."""
-    return _ESCAPE.sub(lambda found: "\n" if found[1] == "n" else found[1], _decode(text))
-
-
-def _decode(text: bytes) -> str:
-    """Text of UTF-8 bytes. Raises ``_FaultError`` for bytes that are none, and for NUL."""
-    if b"\0" in text:
-        raise _FaultError("a NUL byte", "is this a binary or damaged file?")
-    try:
-        return text.decode()
-    except UnicodeDecodeError as error:
-        wrong = text[error.start : error.start + 1].hex()
-        raise _FaultError(f"invalid UTF-8, byte 0x{wrong}", "is this a binary or damaged file?") from None
-
-
-def _told_better(fault: _FaultError, reader: _Reader) -> str:
+def _told_better(fault: FaultError, reader: _Reader) -> str:
     """What the fault comes from, where the file as a whole is of another kind or breaks off in this line."""
     start = reader.line.lstrip()
-    if reader.table.empty:
-        for beginning, message, hint in _FOREIGN:
-            if re.match(beginning, start):
-                return f"{message} ({hint})"
-        if b"\0" in start:
-            return "a NUL byte (is this a binary or damaged file?)"
+    other = foreign(start) if reader.table.empty else None
+    if other is not None:
+        return "{} ({})".format(*other)
     if reader.number > 1 and reader.line and not reader.line.endswith(b"\n") and not reader.ended:
         return "the recording breaks off here (an incomplete copy? Copy it again)"
     return str(fault)
@@ -352,11 +253,4 @@ def _told_better(fault: _FaultError, reader: _Reader) -> str:
 
 def _series_text(column: _Column) -> str:
     labels = ",".join(f'{key}="{value}"' for key, value in column.labels.items())
-    return _shown(f"{column.name}{{{labels}}}".encode())
-
-
-def _shown(text: bytes) -> str:
-    """The start of a text, fit for a message of one line."""
-    shown = text.strip().decode(errors="backslashreplace")
-    shown = "".join(char if char.isprintable() else repr(char)[1:-1] for char in shown[: _SHOWN + 1])
-    return shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "..."
+    return shown(f"{column.name}{{{labels}}}".encode())

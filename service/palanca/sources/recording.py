@@ -124,9 +124,9 @@ class RecordingSource:
         grid = grid_for(catalogue, end)
         reader = SampleReader(store, catalogue.metrics, grid, matchers=question.matchers)
         if question.matchers and not reader.discover().targets:
-            raise NoTargetsError(_nothing_selected(question.matchers, reader.label_values()))
+            raise NoTargetsError(nothing_selected(question.matchers, reader.label_values()))
         info = SourceInfo(name="recording", url=str(self._path), age_s=round(last - end, 3))
-        return Opened(reader, grid, info)
+        return Opened(reader, grid, lambda: info)
 
 
 def known_names(metrics: Metrics) -> Keep:
@@ -143,7 +143,8 @@ def _vllm_names(store: SampleStore, metrics: Metrics) -> list[str]:
     return [name for name in store.names if unprefixed(name, metrics)]
 
 
-def _nothing_selected(matchers: Mapping[str, str], known: Mapping[str, Sequence[str]]) -> str:
+def nothing_selected(matchers: Mapping[str, str], known: Mapping[str, Sequence[str]]) -> str:
+    """Say that matchers select nothing, and which labels and values there are."""
     asked = " ".join(f"--match {label}={value}" for label, value in matchers.items())
     lines = [f"{asked} selects nothing; labels that exist:"]
     lines += [f"  {label}: {', '.join(_shown(value) for value in values[:8])}" for label, values in known.items()]

@@ -100,6 +100,9 @@ class Answer(requests.Response):
 class CarefulSession(requests.Session):
     """A session for questions to one server. All failures are ``SourceError``; statuses are left to the caller."""
 
+    too_large = "narrow it down with --match"
+    """What to do about an answer with more bytes than allowed."""
+
     def __init__(self, access: Access, url: str) -> None:
         """``url`` without credentials, from ``split_url``. Raises ``UsageError``."""
         super().__init__()
@@ -124,7 +127,7 @@ class CarefulSession(requests.Session):
     def request(self, method: str | bytes, url: str | bytes, *_: Any, **options: Any) -> Answer:  # noqa: ANN401
         """Ask and read the whole answer; the parameters of a POST become its form. Raises ``SourceError``."""
         verb, address = _text(method).upper(), _text(url)
-        form = {"data" if verb == "POST" else "params": options.get("params")}
+        form = {"data" if verb == "POST" else "params": options.get("params"), "headers": options.get("headers")}
         deadline, pause = time.monotonic() + self._access.timeout, self._access.backoff
         for attempt in range(1, self._access.attempts + 1):
             last = attempt == self._access.attempts
@@ -193,7 +196,7 @@ class CarefulSession(requests.Session):
             size += len(piece)
             if size > self._access.max_bytes:
                 raise SourceError(
-                    f"{url}: the answer has more than {self._access.max_bytes:,} bytes (narrow it down with --match)"
+                    f"{url}: the answer has more than {self._access.max_bytes:,} bytes ({self.too_large})"
                 )
         return b"".join(pieces)
 

@@ -1,0 +1,148 @@
+"""``palanca diagnose``: one diagnosis of a Prometheus, of vLLM servers, or of a recording."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from palanca.commands import options
+from palanca.errors import EXIT_FINDINGS, EXIT_NOTHING_JUDGED, EXIT_OK, SourceError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from palanca.model import Catalogue, Diagnosis
+    from palanca.poll import Source
+    from palanca.sources.session import Access
+
+
+def diagnose(
+    url: Annotated[
+        str | None, typer.Argument(metavar="[URL]", help="A Prometheus or a vLLM server, told apart by asking.")
+    ] = None,
+    *,
+    prometheus: options.PrometheusUrl = None,
+    recording: options.Recording = None,
+    at: options.At = None,
+    window: options.Window = None,
+    match: options.Match = None,
+    serve_args: options.ServeArgs = None,
+    output: options.Format = "text",
+    fail_on: Annotated[
+        Literal["warning", "critical"], typer.Option(help="Severity from which the exit code is 1.")
+    ] = "warning",
+    header: options.Header = None,
+    bearer_file: options.BearerFile = None,
+    basic_file: options.UserFile = None,
+    ca_file: options.CaFile = None,
+    client_cert: options.ClientCert = None,
+    client_key: options.ClientKey = None,
+    insecure: options.Insecure = False,
+    timeout: options.Timeout = "30s",
+    rules: options.Rules = None,
+) -> None:
+    """Say what is wrong with each vLLM engine, and which flag to change.
+
+    Exit code: 0 nothing firing at or above --fail-on, 1 findings, 2 usage, 3 no target could be judged.
+    """
+    from palanca.facts import parse_serve_args
+    from palanca.poll import Question, run
+
+    catalogue = options.catalogue(rules)
+    reach = options.access(
+        header=header,
+        bearer_file=bearer_file,
+        basic_file=basic_file,
+        ca_file=ca_file,
+        client_cert=client_cert,
+        client_key=client_key,
+        insecure=insecure,
+        timeout=timeout,
+    )
+    given = [one for one in (url, prometheus, recording) if one is not None]
+    if len(given) != 1:
+        what = "nothing to read" if not given else "several sources"
+        raise options.usage(what, "give one of URL, --prometheus URL or --recording FILE")
+    name = str(given[0])
+    try:
+        source = _source(url, prometheus, recording, reach)
+        question = Question(
+            at=_moment(at, recording, catalogue),
+            window=None if window is None else options.positive(window, "--window"),
+            matchers=options.matchers(match or []),
+            flags={} if serve_args is None else parse_serve_args(serve_args),
+        )
+        result = run(catalogue, source, question)
+    except SourceError as error:
+        if output == "json" and error.exit_code == EXIT_NOTHING_JUDGED:
+            options.say(_empty_document(name, error))
+        raise
+    _write(result, output, catalogue)
+    raise typer.Exit(exit_code(result, fail_on))
+
+
+def _source(url: str | None, prometheus: str | None, recording: Path | None, reach: Access) -> Source:
+    """Make the source that was asked for. Raises ``SourceError`` and ``UsageError``."""
+    if recording is not None:
+        from palanca.sources.recording import RecordingSource
+
+        return RecordingSource(recording)
+    from palanca.sources.prometheus import Prometheus
+    from palanca.sources.server import PrometheusSource
+
+    return PrometheusSource(Prometheus(prometheus or url or "", reach), clock=time.time)
+
+
+def _moment(at: str | None, recording: Path | None, catalogue: Catalogue) -> float | None:
+    """Read ``--at``; what is relative counts from the newest sample of a recording, else from now."""
+    if at is None:
+        return None
+    from palanca.moments import parse_moment
+    from palanca.poll import Question
+
+    now = time.time()
+    if recording is not None and at.strip().startswith("-"):
+        from palanca.sources.recording import RecordingSource
+
+        now = RecordingSource(recording).open(Question(), catalogue).grid.end
+    return parse_moment(at, now=now)
+
+
+def _empty_document(name: str, error: SourceError) -> str:
+    from palanca.model import Diagnosis, SourceInfo
+    from palanca.render.document import to_json
+
+    info = SourceInfo("source", name, state="unreachable", error=str(error))
+    return to_json(Diagnosis(time.time(), info, ()))
+
+
+def _write(result: Diagnosis, output: str, catalogue: Catalogue) -> None:
+    if output == "json":
+        from palanca.render.document import to_json
+
+        options.say(to_json(result))
+    elif output == "markdown":
+        from palanca.render import markdown
+
+        options.say(markdown.render(result, catalogue))
+    else:
+        from rich.console import Console
+
+        from palanca.render import text
+
+        console = Console()
+        color = console.is_terminal and not console.no_color
+        options.say(text.render(result, width=console.width, color=color, catalogue=catalogue), color=True)
+
+
+def exit_code(result: Diagnosis, fail_on: str) -> int:
+    """0 nothing at or above ``fail_on``, 1 findings, 3 no target could be judged."""
+    loud = {"critical"} if fail_on == "critical" else {"critical", "warning"}
+    statuses = [report.status for report in result.targets]
+    if any(status in loud for status in statuses):
+        return EXIT_FINDINGS
+    if not statuses or all(status == "unknown" for status in statuses):
+        return EXIT_NOTHING_JUDGED
+    return EXIT_OK

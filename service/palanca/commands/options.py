@@ -1,0 +1,163 @@
+"""Options that several commands share, and how they become arguments of the parts below."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from palanca.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from palanca.model import Catalogue
+    from palanca.sources.session import Access
+
+_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+Rules = Annotated[
+    Path | None, typer.Option("--rules", metavar="DIR", help="Folder of rules that add to or replace the shipped ones.")
+]
+At = Annotated[
+    str | None, typer.Option("--at", metavar="TIME", help="RFC 3339, unix seconds, or -30m before the newest data.")
+]
+Window = Annotated[
+    str | None,
+    typer.Option("--window", metavar="DURATION", help="Replaces the windows of the signals, e.g. 60s."),
+]
+Match = Annotated[
+    list[str] | None,
+    typer.Option("--match", metavar="LABEL=VALUE", help="Only targets with this label (repeatable)."),
+]
+ServeArgs = Annotated[
+    str | None, typer.Option("--serve-args", metavar="ARGS", help="The arguments that vllm serve was started with.")
+]
+Recording = Annotated[
+    Path | None, typer.Option("--recording", metavar="FILE", help="OpenMetrics text with timestamps, plain or gzip.")
+]
+PrometheusUrl = Annotated[
+    str | None, typer.Option("--prometheus", metavar="URL", help="A Prometheus-compatible server.")
+]
+Scrape = Annotated[
+    list[str] | None, typer.Option("--scrape", metavar="URL", help="A vLLM server to scrape (repeatable).")
+]
+Format = Annotated[Literal["text", "json", "markdown"], typer.Option("--format", help="How the result is written.")]
+Header = Annotated[
+    list[str] | None,
+    typer.Option("--header", metavar="NAME:VALUE", help="HTTP header, e.g. X-Scope-OrgID:team (repeatable)."),
+]
+BearerFile = Annotated[Path | None, typer.Option("--bearer-file", metavar="FILE", help="File with a bearer token.")]
+UserFile = Annotated[Path | None, typer.Option("--basic-file", metavar="FILE", help="File with user:password.")]
+CaFile = Annotated[
+    Path | None, typer.Option("--ca-file", metavar="FILE", help="Certificate authorities (PEM) to trust.")
+]
+ClientCert = Annotated[Path | None, typer.Option("--client-cert", metavar="FILE", help="Client certificate (PEM).")]
+ClientKey = Annotated[Path | None, typer.Option("--client-key", metavar="FILE", help="Its key (PEM).")]
+Insecure = Annotated[bool, typer.Option("--insecure", help="Do not check the server's certificate.")]
+Timeout = Annotated[
+    str, typer.Option("--timeout", metavar="DURATION", help="Longest time for one question, retries included.")
+]
+
+
+def usage(message: str, hint: str) -> UsageError:
+    """Make a usage error that says how to mend it."""
+    return UsageError(f"{message}; {hint}")
+
+
+def catalogue(overlay: Path | None) -> Catalogue:
+    """Load the shipped rules and those of the overlay. Raises ``RuleFileError``."""
+    from palanca.check import load_catalogue
+    from palanca.resources import shipped
+
+    return load_catalogue([shipped("rules"), *([overlay] if overlay else [])])
+
+
+def positive(text: str, option: str) -> float:
+    """Read a duration longer than 0. Raises ``UsageError``."""
+    from palanca.moments import seconds
+
+    try:
+        value = seconds(text)
+    except ValueError as error:
+        raise usage(f"{option}: {error}", f"e.g. {option} 60s") from None
+    if value <= 0:
+        raise usage(f"{option} must be longer than 0", f"e.g. {option} 60s")
+    return value
+
+
+def matchers(texts: Sequence[str]) -> dict[str, str]:
+    """Read ``LABEL=VALUE`` pairs. Raises ``UsageError``."""
+    made: dict[str, str] = {}
+    for text in texts:
+        label, equals, value = text.partition("=")
+        if not equals or not _LABEL.fullmatch(label):
+            raise usage(f"--match {text!r} is not LABEL=VALUE", "e.g. --match model_name=llama")
+        if made.get(label, value) != value:
+            raise usage(f"--match gives {label} two values", "one value for each label")
+        made[label] = value
+    return made
+
+
+def access(
+    *,
+    header: Sequence[str] | None,
+    bearer_file: Path | None,
+    basic_file: Path | None,
+    ca_file: Path | None,
+    client_cert: Path | None,
+    client_key: Path | None,
+    insecure: bool,
+    timeout: str,
+) -> Access:
+    """Make the access to a server of the options. Raises ``UsageError``."""
+    from palanca.sources.session import Access
+
+    headers: dict[str, str] = {}
+    for text in header or ():
+        name, colon, value = text.partition(":")
+        if not colon or not _HEADER.fullmatch(name.strip()) or "\n" in value or "\r" in value:
+            raise usage(f"--header {name!r} is not NAME:VALUE", "e.g. --header X-Scope-OrgID:team")
+        headers[name.strip()] = value.strip()
+    if bearer_file is not None and basic_file is not None:
+        raise usage("--bearer-file and --basic-file exclude each other", "give one of them")
+    basic = None
+    if basic_file is not None:
+        user, colon, password = _secret(basic_file, "--basic-file").partition(":")
+        if not colon:
+            raise usage(f"--basic-file {basic_file}: no colon in it", "the file holds user:password")
+        basic = (user, password)
+    return Access(
+        headers=headers,
+        bearer=None if bearer_file is None else _secret(bearer_file, "--bearer-file"),
+        basic=basic,
+        ca_file=ca_file,
+        client_cert=client_cert,
+        client_key=client_key,
+        insecure=insecure,
+        timeout=positive(timeout, "--timeout"),
+    )
+
+
+def _secret(path: Path, option: str) -> str:
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise usage(f"{option} {path}: cannot be read: {reason}", "name a file that holds the secret") from None
+    if not text or "\n" in text:
+        raise usage(f"{option} {path}: one line is needed", "the file holds the secret and nothing else")
+    return text
+
+
+def say(text: str, *, color: bool | None = None) -> None:
+    """Write to stdout; a reader that has gone (``| head``) is no error and leaves the exit code alone."""
+    try:
+        typer.echo(text, color=color)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

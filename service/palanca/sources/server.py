@@ -1,0 +1,82 @@
+"""A Prometheus-compatible server as a source of diagnoses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from palanca.errors import NoTargetsError, UsageError
+from palanca.moments import rfc3339
+from palanca.poll import Opened, grid_for
+from palanca.signals.queries import PromQLReader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from palanca.model import Catalogue
+    from palanca.poll import Question
+    from palanca.sources.prometheus import Prometheus
+
+FUTURE_S = 60.0
+"""How far ahead of the own clock a moment may lie: clocks differ."""
+_SHOWN = 8
+
+
+class PrometheusSource:
+    """Reads through PromQL; the newest data are now, by the clock that is given."""
+
+    def __init__(self, client: Prometheus, *, clock: Callable[[], float], threads: int = 4) -> None:
+        self._client, self._clock, self._threads = client, clock, threads
+
+    def open(self, question: Question, catalogue: Catalogue) -> Opened:
+        """Discover the targets. Raises ``SourceError``, ``NoTargetsError`` and ``UsageError``."""
+        now = self._clock()
+        end = now if question.at is None else question.at
+        if end > now + FUTURE_S:
+            message = f"--at {rfc3339(end)} is in the future; it is {rfc3339(now)}"
+            raise UsageError(message)
+        grid = grid_for(catalogue, round(end, 3))
+
+        def reader(matchers: Mapping[str, str], moment: float) -> PromQLReader:
+            return PromQLReader(
+                self._client,
+                catalogue,
+                grid_for(catalogue, round(moment, 3)),
+                matchers=matchers,
+                window=question.window,
+                threads=self._threads,
+            )
+
+        made = reader(question.matchers, end)
+        if not made.discover().targets:
+            raise NoTargetsError(self._nothing(question, catalogue, reader, end, now))
+        return Opened(made, grid, self._client.info, costly=True)
+
+    def _nothing(
+        self,
+        question: Question,
+        catalogue: Catalogue,
+        reader: Callable[[Mapping[str, str], float], PromQLReader],
+        end: float,
+        now: float,
+    ) -> str:
+        """Say why there is no target: wrong matchers, another time, or no vLLM at all."""
+        asked = " ".join(f"--match {label}={value}" for label, value in question.matchers.items())
+        others = reader({}, end).discover().targets if question.matchers else ()
+        if others:
+            values: dict[str, set[str]] = {}
+            for target in others:
+                for label, value in target.labels:
+                    values.setdefault(label, set()).add(value)
+            lines = [f"{asked} selects nothing; labels that exist:"]
+            lines += [f"  {label}: {', '.join(sorted(found)[:_SHOWN])}" for label, found in sorted(values.items())]
+            return "\n".join(lines)
+        when = "" if question.at is None else f" in the hour before {rfc3339(end)}"
+        if question.at is not None and reader({}, now).discover().targets:
+            return (
+                f"{self._client.url} has no vLLM series{when}, but has some now: "
+                "that time may be before the retention of the server, or before vLLM was scraped"
+            )
+        prefixes = ", ".join(f"{prefix}*" for prefix in catalogue.metrics.prefixes)
+        jobs = sorted({row.labels.get("job", "") for row in self._client.query("count by (job) (up)", end)})
+        there = f"jobs with up: {', '.join(jobs[:_SHOWN])}" if jobs else "it has no up series either"
+        return f"{self._client.url} has no vLLM series{when} (looked for {prefixes}; {there})"
