@@ -88,6 +88,8 @@ def test_cases_that_pass(tmp_path: Path, text: str) -> None:
          ":4:31: 'idel' is neither a number nor one of absent, idle, stale, not applicable"),
         (case("{state: firing}", more="    vllm: newest\n"), ":6:11: 'newest' is not a vLLM release"),
         (case("{state: firing}", more="    vllm: 0.9.0-0.8.0\n"), ":6:11: the release range '0.9.0-0.8.0' ends before"),
+        (case("{state: quiet}", more="    others: [{waiting: 4}, {kv_token: 9}]\n"),
+         ":6:29: there is no signal or fact 'kv_token' (did you mean "),
         (case("{state: fires}"), ":6:21: 'fires' is not one of "),
         (case("{state: firing}", more="    held: 1m\n"), ":6:5: unknown key 'held'"),
         ("  - {name: x}\n", ":3:5: key 'expect' is missing"),
@@ -97,6 +99,21 @@ def test_cases_that_fail(tmp_path: Path, text: str, fault: str) -> None:
     """A fault has file, line and column, what was expected and what is."""
     found = faults(tmp_path, text)
     assert found[0].startswith(fault), found
+
+
+def test_further_engines_differ_in_signals_and_facts() -> None:
+    """What ``others`` names is theirs; the rest is as with the first engine."""
+    given = Case.model_validate(
+        {
+            "name": "x", "signals": {"running": 4, "waiting": 2}, "facts": {"kv_tokens": 100, "block_size": 16},
+            "others": [{"waiting": 7, "kv_tokens": 50}], "expect": {"state": "quiet"},
+        }
+    )  # fmt: skip
+    readings = readings_of(shipped(), given)
+    assert [4, 4] == readings.signals["running"].values[:, -1].tolist()
+    assert [2, 7] == readings.signals["waiting"].values[:, -1].tolist()
+    assert [100, 50] == [facts["kv_tokens"].value for facts in readings.facts]
+    assert [16, 16] == [facts["block_size"].value for facts in readings.facts]
 
 
 def test_every_case_has_an_outcome(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ _RULE_ID = re.compile(r"`([a-z]+(?:-[a-z]+)+)`")
 _NOT_NAMES = (
     re.compile(r'"[^"]*"'),
     re.compile(r"\{[^}]*\}|\[[^\]]*\]"),
+    re.compile(r"\boffset\s+\w+"),
     re.compile(r"\b(?:by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)"),
     re.compile(r"\b[a-z_]+\s*(?=\()"),  # functions and aggregations
     re.compile(r"\b(?:and|or|unless|bool|offset)\b"),

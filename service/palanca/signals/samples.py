@@ -148,7 +148,8 @@ class SampleReader:
 
     def _asked_for(self, server: Target) -> bool:
         """Whether an ``up`` series is a target by itself: when it fits every matcher, and there are some."""
-        asked = self._servers or any(self._matchers.values())  # an empty value asks for what lacks the label, which is no choice
+        # an empty value asks for what lacks the label, which is no choice
+        asked = self._servers or any(self._matchers.values())
         return asked and all(server.get(name) == value for name, value in self._matchers.items())
 
     def label_values(self) -> dict[str, list[str]]:

@@ -150,7 +150,10 @@ class _Reading:
 
     def _parse(self, line: bytes) -> tuple[bytes, bytes]:
         """Series text, noted in ``seen``, and value of a line that may have a timestamp and an exemplar."""
-        (name, labels), end = parse_series(line, NAME.match(line))
+        start = NAME.match(line)
+        if start is None and not line.startswith(b"{"):
+            raise FaultError(f"no metric name: {shown(line)}", _WRITE)
+        (name, labels), end = parse_series(line, start)
         rest = line[end:].partition(_EXEMPLAR)[0]
         words = rest.split()
         if words and not rest[:1].isspace():

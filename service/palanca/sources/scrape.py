@@ -1,9 +1,9 @@
 """vLLM servers as a source of diagnoses, without a Prometheus: palanca scrapes them itself.
 
-A counter says nothing about now until it was read twice, and what it has counted since the server began is never taken
-for a rate. So the first question scrapes over ``wait`` seconds, some seven times, and the windows of the signals are cut
-to exactly that time (``Opened.longest``): a window longer than the samples would extrapolate by half an interval,
-17 % too much with four scrapes in 15 s. Later questions add one scrape each to a rolling window.
+A counter says nothing about now until it was read twice; what it has counted since the server began is never taken for
+a rate. So the first question scrapes some seven times over ``wait`` seconds, and the windows of the signals are cut to
+exactly that time (``Opened.longest``): a longer window would extrapolate by half an interval, 17 % too much with four
+scrapes in 15 s. Later questions add one scrape each to a rolling window.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class ScrapeSource:
             first = self._history is None
             if first and question.at is not None:
                 raise UsageError(
-                    "--at: a direct scrape knows only now (ask a Prometheus or a recording about the past)"
+                    "--at: a direct scrape knows only now (ask a Prometheus or a recording)"
                 )
             history = self._collect(catalogue, schedule(self._wait) if first else [0.0])
             self._check(catalogue.metrics)
