@@ -121,7 +121,7 @@ def batch_length(period: float, scrape_interval: float) -> float:
     return float(max(math.floor(period / BATCHES), math.ceil(SCRAPES_A_BATCH * scrape_interval), 1))
 
 
-def plan(  # noqa: PLR0913  every argument is one number of the question
+def plan(
     change: Change,
     oldest: float,
     newest: float,

@@ -29,6 +29,8 @@ def diagnose(
     window: options.Window = None,
     match: options.Match = None,
     serve_args: options.ServeArgs = None,
+    manifest: options.Manifest = None,
+    slo: options.Slo = None,
     output: options.Format = "text",
     fail_on: Annotated[
         Literal["warning", "critical"], typer.Option(help="Severity from which the exit code is 1.")
@@ -47,7 +49,6 @@ def diagnose(
 
     Exit code: 0 nothing firing at or above --fail-on, 1 findings, 2 usage, 3 no target could be judged.
     """
-    from palanca.facts import parse_serve_args
     from palanca.poll import Question, run
 
     catalogue = options.catalogue(rules)
@@ -72,7 +73,8 @@ def diagnose(
             at=_moment(at, recording, catalogue),
             window=None if window is None else options.positive(window, "--window"),
             matchers=options.matchers(match or []),
-            flags={} if serve_args is None else parse_serve_args(serve_args),
+            flags=options.flags(serve_args, manifest),
+            objectives=options.objectives(slo or [], catalogue),
         )
         result = run(catalogue, source, question)
     except SourceError as error:

@@ -38,6 +38,14 @@ Match = Annotated[
 ServeArgs = Annotated[
     str | None, typer.Option("--serve-args", metavar="ARGS", help="The arguments that vllm serve was started with.")
 ]
+Manifest = Annotated[
+    str | None,
+    typer.Option("--manifest", metavar="FILE[#NAME]", help="Kubernetes or compose file that starts vLLM."),
+]
+Slo = Annotated[
+    list[str] | None,
+    typer.Option("--slo", metavar="NAME=SECONDS", help="Objective, e.g. ttft_p99=0.8 (repeatable)."),
+]
 Recording = Annotated[
     Path | None, typer.Option("--recording", metavar="FILE", help="OpenMetrics text with timestamps, plain or gzip.")
 ]
@@ -101,6 +109,36 @@ def matchers(texts: Sequence[str]) -> dict[str, str]:
         if made.get(label, value) != value:
             raise usage(f"--match gives {label} two values", "one value for each label")
         made[label] = value
+    return made
+
+
+def flags(serve_args: str | None, manifest: str | None) -> dict[str, str]:
+    """Read the flags of ``vllm serve`` from a command line or a manifest. Raises ``UsageError``."""
+    from palanca.facts import parse_serve_args
+    from palanca.manifest import serve_arguments
+
+    if serve_args is not None and manifest is not None:
+        raise usage("--serve-args and --manifest exclude each other", "give one of them")
+    if manifest is not None:
+        file, _, name = manifest.partition("#")
+        serve_args = serve_arguments(Path(file), name or None)
+    return {} if serve_args is None else parse_serve_args(serve_args)
+
+
+def objectives(texts: Sequence[str], known: Catalogue) -> dict[str, float]:
+    """Read ``NAME=SECONDS`` pairs as facts ``slo.NAME``. Raises ``UsageError``."""
+    names = [name.removeprefix("slo.") for name in known.facts if name.startswith("slo.")]
+    made: dict[str, float] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or name not in names:
+            raise usage(f"--slo {text!r} is not NAME=SECONDS", f"NAME is one of {', '.join(names)}")
+        try:
+            made[f"slo.{name}"] = float(value)
+        except ValueError:
+            raise usage(f"--slo {name}: {value!r} is no number", "seconds, e.g. 0.8") from None
+        if not 0 < made[f"slo.{name}"] < float("inf"):
+            raise usage(f"--slo {name} must be above 0", "seconds, e.g. 0.8")
     return made
 
 

@@ -1,0 +1,93 @@
+"""Finding `vllm serve` in Kubernetes manifests and compose files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from palanca.errors import UsageError
+from palanca.facts import parse_serve_args
+from palanca.manifest import find, serve_arguments
+
+MANIFESTS = Path(__file__).parent / "data" / "manifests"
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "flags"),
+    [
+        ("deployment.yaml", "llama/vllm", {"--max-num-seqs": "64", "--gpu-memory-utilization": "0.92"}),
+        (
+            "compose.yaml",
+            "services/chat",
+            {
+                "--model": "Qwen/Qwen2.5-7B-Instruct",
+                "--max-num-seqs": "32",
+                "--speculative-config": '{"method":"ngram","num_speculative_tokens":5}',
+            },
+        ),
+        ("shell.yaml", "pod/server", {"--max-num-batched-tokens": "8192", "--enable-chunked-prefill": "false"}),
+    ],
+)
+def test_finds_the_server(name: str, place: str, flags: dict[str, str]) -> None:
+    """The one container that runs vLLM is found, whatever starts it."""
+    (found,) = find(MANIFESTS / name)
+    assert place == found.place
+    assert flags == parse_serve_args(found.arguments)
+    assert found.arguments == serve_arguments(MANIFESTS / name)
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "manifest.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+TWO = """
+services:
+  a: {image: vllm/vllm-openai, command: --max-num-seqs 8}
+  b: {image: vllm/vllm-openai, command: --max-num-seqs 16}
+"""
+
+
+def test_several_servers_need_a_name(tmp_path: Path) -> None:
+    """Two servers that differ are told, and a name picks one."""
+    path = written(tmp_path, TWO)
+    with pytest.raises(UsageError, match=r"several vLLM servers \(services/a, services/b\); add #NAME"):
+        serve_arguments(path)
+    assert "--max-num-seqs 16" == serve_arguments(path, "b")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("services: {db: {image: postgres, command: -c x}}", "no `vllm serve` in it"),
+        ("just text", "no `vllm serve` in it"),
+        ("a: [1, 2", ":1:9: not YAML"),
+        ("", "no `vllm serve` in it"),
+        ("services:\n  x: {image: vllm/vllm-openai}", "no `vllm serve` in it"),
+    ],
+)
+def test_refuses(tmp_path: Path, text: str, message: str) -> None:
+    """What holds no server is refused with the reason."""
+    with pytest.raises(UsageError) as caught:
+        serve_arguments(written(tmp_path, text))
+    assert message in str(caught.value)
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    """A file that is not there is told."""
+    with pytest.raises(UsageError, match="cannot be read: No such file"):
+        serve_arguments(tmp_path / "none.yaml")
+
+
+def test_a_name_that_is_not_there(tmp_path: Path) -> None:
+    """A name that no server has is told."""
+    with pytest.raises(UsageError, match="no `vllm serve` called 'c'"):
+        serve_arguments(written(tmp_path, TWO), "c")
+
+
+def test_unbalanced_quotes_are_split_at_spaces(tmp_path: Path) -> None:
+    """A command that no shell could read still gives its plain flags."""
+    path = written(tmp_path, 'services: {x: {image: vllm/vllm-openai, command: "--max-num-seqs 8 \'x"}}')
+    assert "8" == parse_serve_args(serve_arguments(path).replace("'", ""))["--max-num-seqs"]
