@@ -1,8 +1,8 @@
 """Judges a long range of time as ``diagnose --at`` would have judged each moment of it, block by block.
 
 A block is read once and cut into the grid that a diagnosis at each moment uses (``palanca.poll.grid_for``), facts are
-made anew for each moment, and ``diagnose`` judges the cut: the same code path, so the states are the same. Where no rule
-holds there is nothing to find, and the vectorised truth of the block says so without a diagnosis.
+made anew for each moment, and ``diagnose`` judges the cut: the same code path, so the states are the same. Where no
+rule holds there is nothing to find, and the vectorised truth of the block says so without a diagnosis.
 
 Memory is bounded by ``max_steps`` of one block. Blocks overlap by the grid of a diagnosis, which covers the longest
 ``for``. Two more things bound them: discovery sees the hour before the end of a block, so none is longer; and a block
@@ -49,9 +49,9 @@ RESTART_TOLERANCE_S = 1.0
 class Span:
     """Moments ``start``, ``start + step``, ... up to ``end``, unix seconds.
 
-    The grid under them always has the interval of a diagnosis, 15 s, so that ``for`` means the same at every ``step``: a
-    rule fires after ``for / 15 s + 1`` true steps in a row. A ``step`` of several intervals looks less often, and reads
-    as much. Raises ``UsageError``.
+    The grid under them always has the interval of a diagnosis, 15 s, so that ``for`` means the same at every ``step``:
+    a rule fires after ``for / 15 s + 1`` true steps in a row. A ``step`` of several intervals looks less often, and
+    reads as much. Raises ``UsageError``.
     """
 
     start: float
@@ -166,9 +166,7 @@ class Backtest:
             tally.not_applicable += int(np.count_nonzero(truth[row] == Truth.NOT_APPLICABLE))
         return diagnose(self._catalogue, cut) if (truth == Truth.TRUE).any() else None
 
-    def _truth(
-        self, block: Readings, cut: Readings, truths: dict[object, NDArray[np.uint8]]
-    ) -> NDArray[np.uint8]:
+    def _truth(self, block: Readings, cut: Readings, truths: dict[object, NDArray[np.uint8]]) -> NDArray[np.uint8]:
         """Truth ``[rules, targets, steps]`` of a whole block under the facts of one moment; few sets of facts occur."""
         values = tuple(tuple((name, fact.value) for name, fact in facts.items()) for facts in cut.facts)
         key = (cut.targets, values)

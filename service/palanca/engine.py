@@ -170,6 +170,8 @@ def missing_names(node: Node, environment: ReadingsEnvironment, row: int) -> lis
         own = value[row % len(value), -1] if value.size else np.nan
         flag = environment.flag(name)
         is_flag = bool(flag.size) and flag[row, 0] != Truth.UNKNOWN
-        if np.isnan(own) and not is_flag:
+        absent = np.atleast_2d(environment.not_applicable(name))
+        by_design = bool(absent[row % len(absent), -1]) if absent.size else False
+        if np.isnan(own) and not is_flag and not by_design:
             lacking.append(name)
     return lacking

@@ -1,4 +1,4 @@
-"""Episodes: a rule at a target from pending to firing to resolved, over a sequence of diagnoses. The clock is an argument.
+"""Episodes: a rule at a target from pending to firing to resolved, over many diagnoses. The clock is an argument.
 
 ``advance`` is a pure function of the open episodes, the findings of one moment, and that moment. An episode goes
 
@@ -34,8 +34,8 @@ class Episode:
     ``since`` is when the condition began to hold, ``began`` when it fired (None while pending), ``ended`` when it was
     resolved (None while open). ``lapsed`` is the first moment without it, while ``keep_firing_for`` runs.
     ``first`` is the finding as it fired, with the recommendation of that time; ``latest`` the newest one. ``peak`` has
-    each comparison at its most extreme value while firing. ``worsened`` are the moments at which the severity rose above
-    all that the episode had had, with the new severity.
+    each comparison at its most extreme value while firing. ``worsened`` are the moments at which the severity rose
+    above all that the episode had had, with the new severity.
     """
 
     rule: str

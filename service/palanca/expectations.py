@@ -45,6 +45,10 @@ class Numbers(Protocol):
     def verdict(self) -> Verdict:
         """Verdict by what is better for the signal itself."""
 
+    @property
+    def note(self) -> str:
+        """Why nothing can be told."""
+
 
 @dataclass(frozen=True)
 class Bound:
@@ -95,7 +99,7 @@ def outcome(expected: Verify, numbers: Numbers | None, facts: Mapping[str, Fact]
     if bound is not None and bound.limit is None:
         return said("cannot tell", "no such objective is set")
     if numbers.verdict == "cannot tell":
-        return said("cannot tell", "the difference is not sure")
+        return said("cannot tell", numbers.note)
     wanted = _wanted(expected.expect, bound, made)
     if bound is None:
         return said(_goal(numbers.verdict, made, wanted, met=True))
@@ -127,15 +131,16 @@ def judge(outcomes: Sequence[Outcome], users: Mapping[str, tuple[Verdict, float 
     goals = [one for one in outcomes if one.came in {"met", "better", "not met", "worse"}]
     good = [one for one in goals if one.came in {"met", "better"}]
     bad = [one for one in goals if one.came == "worse"]
+    broken = [one for one in outcomes if one.came == "broken"]
     if good and not bad:
-        return "helped", _list(good)
+        return "helped", _list([*good, *broken])
+    verdict, why = _by_users(users)
     if bad and not good:
-        return "made it worse", _list(bad)
+        return ("cannot tell", f"{_list(bad)}; but {why}") if verdict == "helped" else ("made it worse", _list(bad))
     if goals and not good:
         return "did nothing", _list(goals)
     if outcomes and not goals and any(one.came == "cannot tell" for one in outcomes):
         return "cannot tell", _list(outcomes)
-    verdict, why = _by_users(users)
     return verdict, f"{_list(goals)}; {why}" if goals else why
 
 

@@ -1,8 +1,9 @@
 """Is the load before and after a change the same? Only then does a difference say anything about the change.
 
-Requests come either from a fixed number of clients (closed: the requests in the system are given, the rate follows) or
-at a rate (open: the rate is given, the queue follows). Metrics do not say which, and under either one of the two numbers
-is an effect of the change. So loads are equal where one of them is equal, and prompts and answers are of equal length.
+Requests come either from a fixed number of clients (closed: the requests in the system are given, the rate follows)
+or at a rate (open: the rate is given, the queue follows). Metrics do not say which, and under either one of the two
+numbers is an effect of the change. So loads are equal where one of them is equal, and prompts and answers are of equal
+length.
 
 The rate is that of arrivals, not of finished requests, which an overloaded server holds down: by the conservation of
 requests, arrivals = finished + growth of (running + waiting), per batch.
@@ -51,6 +52,8 @@ class Load:
     in_system: Numbers
     shape: tuple[float, ...]
     """Mean lengths in the order of ``SHAPES``."""
+    busy: Steps
+    """Steps with requests in the system at some scrape, or finished ones."""
 
     def of(self, axis: Axis) -> Numbers:
         """Return one of the two measures."""
@@ -84,9 +87,11 @@ def load_of(readings: Readings, rows: list[int]) -> Load:
     now = mean("running_now") + mean("waiting_now")
     spacing = float(readings.times[1] - readings.times[0]) if len(readings.times) > 1 else math.inf
     growth = np.concatenate([[np.nan], np.diff(now)]) / spacing
-    arrivals = mean("requests_per_second") + growth
+    finished = mean("requests_per_second")
     in_system = mean("running") + mean("waiting")
-    return Load(arrivals, in_system, tuple(float(average(mean(name))) for name, _, _ in SHAPES))
+    with np.errstate(invalid="ignore"):
+        busy = np.isfinite(in_system) & ((in_system > 0) | (finished > 0))
+    return Load(finished + growth, in_system, tuple(float(average(mean(name))) for name, _, _ in SHAPES), busy)
 
 
 def average(values: Numbers) -> Numbers:
@@ -94,13 +99,13 @@ def average(values: Numbers) -> Numbers:
     there = np.isfinite(values)
     count = there.sum(axis=0)
     total = np.where(there, values, 0.0).sum(axis=0)
-    return np.divide(total, count, out=np.full(np.shape(total), np.nan), where=count > 0)
+    return np.asarray(np.divide(total, count, out=np.full(np.shape(total), np.nan), where=count > 0))
 
 
 def match(before: Load, after: Load) -> Match:
     """Find the steps of equal load: all steps under load if their means agree, else those with a like one opposite."""
     sides = (before, after)
-    busy = tuple(np.isfinite(side.in_system) & (side.in_system > 0) for side in sides)
+    busy = (before.busy, after.busy)
     if not busy[0].any() or not busy[1].any():
         which = "before" if not busy[0].any() else "after"
         return Match(*busy, None, _levels(sides, busy), f"there is no load {which} the change")
@@ -117,7 +122,7 @@ def match(before: Load, after: Load) -> Match:
     return Match(*busy, None, _levels(sides, busy), _apart(sides, busy))
 
 
-def _levels(sides: tuple[Load, ...], steps: tuple[Steps, ...]) -> tuple[tuple[Axis, float, float], ...]:
+def _levels(sides: tuple[Load, Load], steps: tuple[Steps, Steps]) -> tuple[tuple[Axis, float, float], ...]:
     def mean(side: int, axis: Axis) -> float:
         return float(average(sides[side].of(axis)[steps[side]]))
 
@@ -130,7 +135,7 @@ def _ratio(before: float, after: float) -> float:
     return max(before / after, after / before) if usable else math.inf
 
 
-def _shape(sides: tuple[Load, ...]) -> str:
+def _shape(sides: tuple[Load, Load]) -> str:
     for index, (_, word, unit) in enumerate(SHAPES):
         one, other = sides[0].shape[index], sides[1].shape[index]
         if math.isfinite(one) and math.isfinite(other) and _ratio(one, other) > SAME_SHAPE:
@@ -138,25 +143,25 @@ def _shape(sides: tuple[Load, ...]) -> str:
     return ""
 
 
-def _closest(sides: tuple[Load, ...], steps: tuple[Steps, ...], only: Axis | None = None) -> Axis | None:
+def _closest(sides: tuple[Load, Load], steps: tuple[Steps, Steps], only: Axis | None = None) -> Axis | None:
     ratios = [(_ratio(one, other), axis) for axis, one, other in _levels(sides, steps) if only in {None, axis}]
     best, axis = min(ratios)
     return axis if best <= SAME_LOAD else None
 
 
-def _alike(before: Numbers, after: Numbers, busy: tuple[Steps, ...]) -> tuple[Steps, Steps]:
+def _alike(before: Numbers, after: Numbers, busy: tuple[Steps, Steps]) -> tuple[Steps, Steps]:
     """Keep the steps whose load lies within ``REACH`` of the range of the other side."""
 
     def kept(mine: Numbers, steps: Steps, theirs: Numbers) -> Steps:
         known = theirs[np.isfinite(theirs)]
         if not known.size:
             return np.zeros_like(steps)
-        return steps & (mine >= known.min() / REACH) & (mine <= known.max() * REACH)
+        return np.asarray(steps & (mine >= known.min() / REACH) & (mine <= known.max() * REACH))
 
     return kept(before, busy[0], after[busy[1]]), kept(after, busy[1], before[busy[0]])
 
 
-def _apart(sides: tuple[Load, ...], steps: tuple[Steps, ...]) -> str:
+def _apart(sides: tuple[Load, Load], steps: tuple[Steps, Steps]) -> str:
     units = {axis: (word, unit) for axis, word, unit in AXES}
     levels = [(_ratio(one, other), axis, one, other) for axis, one, other in _levels(sides, steps)]
     ratio, axis, one, other = min(levels)

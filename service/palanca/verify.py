@@ -1,7 +1,8 @@
 """Did a change help? Two periods of equal load are compared, signal by signal.
 
-Each side is ``Readings`` in batches (``palanca.changes.plan``): the grid's interval is the window of the signals, so that
-no two steps share a sample. ``palanca.loads`` picks the steps that compare, ``palanca.batches`` says whether they differ.
+Each side is ``Readings`` in batches (``palanca.changes.plan``): the grid's interval is the window of the signals, so
+that no two steps share a sample. ``palanca.loads`` picks the steps that compare, ``palanca.batches`` says whether they
+differ, ``palanca.comparison`` whether that matters.
 
 A signal helped or got worse if the difference is significant and at least the floor, 5 % (or a little of its unit, or
 the difference in load). It did nothing if the difference is below the floor, or surely below 20 %. Otherwise nobody can
@@ -13,62 +14,32 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from palanca import expressions
-from palanca.batches import FEWEST, difference
 from palanca.changes import WARM_UP_S, differing_settings
+from palanca.comparison import Compared, comparable, compare
 from palanca.expectations import Outcome, Verdict, judge, outcome, overall
-from palanca.loads import Match, average, load_of, match
-from palanca.model import SCOPE_LABELS, State, Target, scope_of
+from palanca.loads import Match, load_of, match
+from palanca.model import SCOPE_LABELS, Target, scope_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from numpy.typing import NDArray
 
-    from palanca.batches import Difference
-    from palanca.model import Catalogue, Diagnosis, Readings, Rule, Signal
-
-FLOOR = 0.05
-"""Share of the value before that matters: below it lies what one run differs from the next."""
-MATTERS = 0.20
-"""A change that nobody would overlook: where it is excluded, the change did nothing. Cures measured: 21 % and more."""
+    from palanca.model import Catalogue, Diagnosis, Readings, Rule
 PRICE = 0.10
 """A side effect worth a line."""
-LEAST: Mapping[str, float] = {
-    "s": 0.001, "requests": 0.5, "ratio": 0.02, "preemptions/min": 1.0, "preemptions/request": 0.01, "requests/s": 0.02,
-}  # fmt: skip
-"""Floors in the unit, for values near 0: a millisecond, half a request, two hundredths, one preemption a minute."""
-_BELOW = "below the first bucket of the histogram on both sides"
-_ABOVE = "above the last bucket of the histogram on both sides"
-
-
-@dataclass(frozen=True)
-class Compared:
-    """One signal before and after: means over the batches, interval of the change, verdict, and why not more."""
-
-    signal: str
-    unit: str
-    difference: Difference | None
-    verdict: Verdict
-    note: str = ""
-
-    @property
-    def relative(self) -> float | None:
-        """Change as a share of the value before; None from 0."""
-        if self.difference is None or self.difference.before == 0:
-            return None
-        return self.difference.change / abs(self.difference.before)
 
 
 @dataclass(frozen=True)
 class EngineChange:
     """What the change did to one engine, or to the engines of one scope where none is on both sides.
 
-    ``prices`` are the signals that got worse by more than a tenth, apart from the goals. ``changed`` are settings: name,
+    ``prices`` are the signals that got worse by a tenth or more, apart from the goals. ``changed`` are settings: name,
     before, after.
     """
 
@@ -111,7 +82,7 @@ def verify(
 ) -> Verification:
     """Compare two sides. Without a ``rule`` the latencies and the throughput decide.
 
-    Steps of ``after`` whose process began less than ``left_out`` seconds before the beginning of their batch are left out.
+    Steps of ``after`` whose batch begins less than ``left_out`` seconds after the process did are left out.
     """
     window = float(before.times[-1] - before.times[-2]) if len(before.times) > 1 else 0.0
     engines = tuple(
@@ -149,23 +120,23 @@ def _engine(
     target, *chosen = rows
     warm = _warm(sides[1], chosen[1], *times)
     loads = [load_of(side, which) for side, which in zip(sides, chosen, strict=True)]
-    loads[1].in_system[~warm] = np.nan
-    found = match(*loads)
+    found = match(loads[0], replace(loads[1], busy=loads[1].busy & warm))
     if not warm.any():
         found = replace(found, axis=None, why=f"every step after lies within {times[1]:g} s of the process start")
-    goals = {one.signal for one in rule.verify} if rule else set()
+    wanted = {one.signal for one in rule.verify} if rule else set()
     signals = tuple(
-        _compare(name, spec, sides, (chosen[0], chosen[1]), found)
+        compare(name, spec, sides, (chosen[0], chosen[1]), found)
         for name, spec in catalogue.signals.items()
-        if name in sides[0].signals and name in sides[1].signals and (name in goals or comparable(catalogue, name))
+        if name in sides[0].signals and name in sides[1].signals and (name in wanted or comparable(catalogue, name))
     )
     facts = sides[1].facts[chosen[1][0]]
     table = {one.signal: one for one in signals}
     outcomes = tuple(outcome(one, table.get(one.signal), facts) for one in rule.verify) if rule else ()
-    verdict, why = ("cannot tell", found.why) if found.axis is None else _judged(outcomes, table)
+    goals = {one.signal for one in outcomes if one.came not in {"kept", "broken"}}
+    verdict, why = _judged(outcomes, table) if found.axis is not None else _untold(found.why)
     return EngineChange(
         target, (len(chosen[0]), len(chosen[1])), verdict, why, found, signals, outcomes,
-        tuple(one.signal for one in signals if one.signal not in goals and _is_price(one)),
+        tuple(one.signal for one in signals if _is_price(one, catalogue, goals)),
         _settings(sides, (chosen[0][0], chosen[1][0])),
     )  # fmt: skip
 
@@ -179,6 +150,10 @@ def _judged(outcomes: Sequence[Outcome], table: Mapping[str, Compared]) -> tuple
     return judge(outcomes, {name: (one.verdict, one.relative) for name, one in table.items()})
 
 
+def _untold(why: str) -> tuple[Verdict, str]:
+    return "cannot tell", why
+
+
 def _warm(after: Readings, rows: list[int], window: float, left_out: float) -> NDArray[np.bool_]:
     """Steps ``[steps]`` whose whole batch lies after the warm-up of the youngest process; unknown counts as warm."""
     uptime = after.signals.get("uptime")
@@ -188,57 +163,8 @@ def _warm(after: Readings, rows: list[int], window: float, left_out: float) -> N
     return np.asarray(youngest - window >= left_out - 1e-6)
 
 
-def _is_price(one: Compared) -> bool:
-    return one.verdict == "made it worse" and (one.relative is None or abs(one.relative) >= PRICE)
-
-
-def comparable(catalogue: Catalogue, name: str) -> bool:
-    """Whether a signal says how good it is to users: not the process, not a moment, not against half an hour ago."""
-    spec = catalogue.signals[name]
-    if spec.better is None:
+def _is_price(one: Compared, catalogue: Catalogue, goals: AbstractSet[str]) -> bool:
+    """Whether a signal is a side effect worth a line. Tails and shares are not: they rise where the whole falls."""
+    if one.signal in goals or catalogue.signals[one.signal].expr is not None:
         return False
-    parts = [spec, *(catalogue.signals[part] for part in _parts(spec))]
-    return not any(
-        part.kind in {"resets", "changes", "since", "present", "samples", "now"} or part.offset or part.family == "up"
-        for part in parts
-    )
-
-
-def _parts(spec: Signal) -> list[str]:
-    return list(expressions.names(expressions.parse(spec.expr))) if spec.expr is not None else []
-
-
-def _compare(
-    name: str, spec: Signal, sides: tuple[Readings, Readings], rows: tuple[list[int], list[int]], found: Match
-) -> Compared:
-    values, states = [], []
-    for side, which, steps in zip(sides, rows, (found.before, found.after), strict=True):
-        one = side.signals[name]
-        values.append(average(one.values[which])[steps])
-        states.append(one.states[which][:, steps])
-    made = difference(values[0], values[1])
-    if made is None:
-        return Compared(name, spec.unit, None, "cannot tell", "no numbers before, or none after")
-    if found.axis is None:
-        return Compared(name, spec.unit, made, "cannot tell", "the loads do not compare")
-    for state, note in ((State.INTERPOLATED, _BELOW), (State.LOWER_BOUND, _ABOVE)):
-        if all((one == state).all() for one in states):
-            return Compared(name, spec.unit, made, "cannot tell", note)
-    return Compared(name, spec.unit, made, *judge_difference(made, spec.unit, spec.better, found.gap))
-
-
-def judge_difference(
-    made: Difference, unit: str, better: Literal["lower", "higher"] | None, gap: float = 0.0
-) -> tuple[Verdict, str]:
-    """Verdict on one difference, and a note where nothing can be told. ``gap`` is the difference in load (0.06 = 6 %)."""
-    size = abs(made.before)
-    floor = max(FLOOR * size, gap * size, LEAST.get(unit, 0.0))
-    margin = max(MATTERS * size, floor)
-    if not made.enough:
-        return "cannot tell", f"{min(made.batches)} batches of equal load, {FEWEST} are needed"
-    if made.significant and abs(made.change) >= floor:
-        good = (made.change < 0) == (better != "higher")
-        return ("helped" if good else "made it worse"), ""
-    if made.significant or (-margin <= made.low and made.high <= margin):
-        return "did nothing", ""
-    return "cannot tell", "the batches scatter too much"
+    return one.verdict == "made it worse" and (one.relative is None or abs(one.relative) >= PRICE)

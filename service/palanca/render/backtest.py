@@ -1,4 +1,4 @@
-"""A backtest as JSON lines, one an episode (``palanca.episode/v1``), and as a summary of rules for people and as data."""
+"""A backtest as JSON lines, one an episode (``palanca.episode/v1``), and its summary, for people and as data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from palanca.model import SEVERITY_ORDER
 from palanca.render.text import Page
-from palanca.render.words import encodable, finite, moment, plural, rfc3339, time_span
+from palanca.render.words import Setting, encodable, finite, moment, plural, rfc3339, time_span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +65,7 @@ def _recommendation(one: Recommendation) -> dict[str, Any]:
     }
 
 
-def _setting(value: float | bool | str | None) -> float | bool | str | None:
+def _setting(value: Setting) -> Setting:
     if isinstance(value, bool):
         return value
     return encodable(value) if isinstance(value, str) else finite(value)

@@ -73,7 +73,7 @@ def read(
         for target in found.targets
     )
     versions = tuple(
-        table.reported((releases or {}).get(target.get("instance"), ""), version)
+        table.reported((releases or {}).get(target.get("instance"), ""), version, target.as_dict())
         for target, version in zip(found.targets, versions, strict=True)
     )
     age, fresh = _ages(found, grid)

@@ -72,10 +72,13 @@ class VersionTable:
         return VllmVersion(releases[0], releases[-1], tuple(sorted({one[1] for one in candidates})), "inferred")
 
 
-    def reported(self, text: str, inferred: VllmVersion | None) -> VllmVersion | None:
+    def reported(
+        self, text: str, inferred: VllmVersion | None, target_labels: Collection[str] = ("engine",)
+    ) -> VllmVersion | None:
         """Return the release that a server reports; what was inferred where the catalogue does not know that one.
 
-        Builds of the development branch name the release that comes next, or none at all.
+        Builds of the development branch name the release that comes next, or none at all. Who reports a release was
+        asked directly, so that no relabelling can have dropped the label ``engine``: without it the engine is V0.
         """
         try:
             release = Release(plain_release(text))
@@ -86,8 +89,10 @@ class VersionTable:
             return inferred
         nearest = max((one for one in self._releases if Release(one) <= release), key=lambda one: Release(one).key)
         engines = {engine for one, engine in self._everything if one == nearest}
+        if "engine" not in target_labels and release in ENGINE_LABEL_SINCE:
+            engines &= {"v0"}
         both = engines & set(inferred.engines) if inferred is not None else engines
-        return VllmVersion(release.text, release.text, tuple(sorted(both or engines)), "reported")
+        return VllmVersion(release.text, release.text, tuple(sorted(both or engines or ENGINES[1:])), "reported")
 
 
 def plain_release(text: str) -> str:

@@ -24,7 +24,9 @@ MOST_SERIES = 500_000
 LONGEST_LINE = 64 * 1024
 """Bytes; lines of vLLM have some hundred, and a regular expression over more takes long."""
 
-Identity = tuple[str, frozenset[tuple[str, str]]]
+_Identity = tuple[str, frozenset[tuple[str, str]]]
+_Known = dict[bytes, tuple[str, Mapping[str, str], _Identity] | None]
+"""What the text of a series means; None for one that is not wanted."""
 
 _EOF = b"# EOF"
 _EXEMPLAR = b" # {"
@@ -59,12 +61,12 @@ class Page:
 class ExpositionParser:
     """Parses the pages of one server, one after another; what stays the same is parsed once.
 
-    ``keep`` says which metric names are wanted; the values of the others are not looked at.
+    ``keep`` says which metric names are wanted; the values of the others are not looked at. ``most`` bounds the series.
     """
 
-    def __init__(self, keep: Keep | None = None) -> None:
-        self._keep = keep
-        self._known: dict[bytes, tuple[str, Mapping[str, str], Identity] | None] = {}
+    def __init__(self, keep: Keep | None = None, *, most: int = MOST_SERIES) -> None:
+        self._keep, self._most = keep, most
+        self._known: _Known = {}
 
     def parse(self, body: bytes, *, content_type: str = "", url: str = "/metrics") -> Page:
         """Read a page. ``url`` names it in messages. Timestamps and exemplars are left out: the page is of now.
@@ -78,7 +80,7 @@ class ExpositionParser:
         openmetrics = "openmetrics" in content_type.lower() or body.rstrip().endswith(b"\n" + _EOF)
         if not body.strip():
             raise SourceError(f"{url}: an empty page (is the server still starting?)")
-        reading = _Reading(self._keep, self._known)
+        reading = _Reading(self._keep, self._known, self._most)
         try:
             reading.read(body)
             if not body.endswith(b"\n") and not reading.ended:
@@ -94,14 +96,12 @@ class ExpositionParser:
 class _Reading:
     """Goes once through the lines; ``number`` is the one that was read last, from 1 on."""
 
-    def __init__(
-        self, keep: Keep | None, known: Mapping[bytes, tuple[str, Mapping[str, str], Identity] | None]
-    ) -> None:
-        self._keep, self._known = keep, known
-        self.seen: dict[bytes, tuple[str, Mapping[str, str], Identity] | None] = {}
+    def __init__(self, keep: Keep | None, known: _Known, most: int) -> None:
+        self._keep, self._known, self._most = keep, known, most
+        self.seen: _Known = {}
         self.samples: list[Sample] = []
         self.types: dict[str, str] = {}
-        self._values: dict[Identity, float] = {}
+        self._values: dict[_Identity, float] = {}
         self.number = 0
         self.ended = False
 
@@ -139,13 +139,13 @@ class _Reading:
         value = _number(word)
         name, labels, identity = series
         old = self._values.setdefault(identity, value)
-        if len(self._values) == len(self.samples):
+        if len(self._values) == len(self.samples):  # the series was there before
             if old != value and not (math.isnan(old) and math.isnan(value)):
                 hint = "two exporters behind one port, or a stat logger registered twice"
                 raise FaultError(f"a second value of {shown(text)}, {value} after {old}", hint)
             return
-        if len(self.samples) >= MOST_SERIES:
-            raise FaultError(f"more than {MOST_SERIES:,} series", "is this the page of one server?")
+        if len(self.samples) >= self._most:
+            raise FaultError(f"more than {self._most:,} series", "is this the page of one server?")
         self.samples.append(Sample(name, labels, value))
 
     def _parse(self, line: bytes) -> tuple[bytes, bytes]:

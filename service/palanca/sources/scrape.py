@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -109,7 +110,7 @@ class ScrapeSource:
 
     def scrape(self, catalogue: Catalogue) -> None:
         """Scrape every server once, to fill the rolling window between questions. Failures become ``up`` 0."""
-        with self._lock:
+        with self._lock, suppress(SourceError):
             self._collect(catalogue, [0.0])
 
     # --- the question ----------------------------------------------------------------------------
@@ -123,11 +124,8 @@ class ScrapeSource:
         with self._lock:
             first = self._history is None
             if first and question.at is not None:
-                raise UsageError(
-                    "--at: a direct scrape knows only now (ask a Prometheus or a recording)"
-                )
+                raise UsageError("--at: a direct scrape knows only now (ask a Prometheus or a recording)")
             history = self._collect(catalogue, schedule(self._wait) if first else [0.0])
-            self._check(catalogue.metrics)
             start, newest = history.span()
             store = history.store()
             end = newest if question.at is None else question.at
@@ -167,7 +165,10 @@ class ScrapeSource:
     # --- scraping --------------------------------------------------------------------------------
 
     def _collect(self, catalogue: Catalogue, times: Sequence[float]) -> History:
-        """Scrape every server at these seconds from now on; a round that comes too late is left out, not the last."""
+        """Scrape every server at these seconds from now on; a round that comes too late is left out, not the last.
+
+        Raises ``SourceError`` where after the first round there is nothing to judge.
+        """
         if self._history is None:
             self._history = History(known_names(catalogue.metrics), HISTORY_S)
         for state in self._states.values():
@@ -182,6 +183,8 @@ class ScrapeSource:
                     self._sleep(ahead)
                 self._round(self._history, pool, patience=times[1] if len(times) > 1 else MOST_SPACING_S)
                 self._progress(index + 1, len(times))
+                if index == 0:
+                    self._check(catalogue.metrics)  # nothing to wait for
         return self._history
 
     def _round(self, history: History, pool: ThreadPoolExecutor, patience: float) -> None:
