@@ -14,7 +14,7 @@ from tests.engines import readings as made_readings
 
 from palanca.diagnosis import diagnose
 from palanca.episodes import Episode, Event, Tally, advance, keep_firing, keys_of, peaks
-from palanca.model import Evidence, Finding, Severity
+from palanca.model import Evidence, Finding, Severity, Target
 
 PLAIN: Finding = reports(made_readings({"kv_cache_usage": 0.9}), rule())[0].findings[0]
 KEY = (target(), "a-rule")
@@ -24,7 +24,7 @@ FIRING: Look = ("firing", "warning")
 PENDING: Look = ("pending", "info")
 
 
-def seen(look: Look, value: float = 0.9) -> dict[tuple[object, str], Finding]:
+def seen(look: Look, value: float = 0.9) -> dict[tuple[Target, str], Finding]:
     if look is None:
         return {}
     state, severity = look
@@ -34,10 +34,10 @@ def seen(look: Look, value: float = 0.9) -> dict[tuple[object, str], Finding]:
 
 def events(looks: Sequence[Look], keep: float = 0.0) -> list[Event]:
     """Events of one rule at one target, looked at every 15 s from 0 on."""
-    episodes: dict[object, Episode] = {}
+    episodes: dict[tuple[Target, str], Episode] = {}
     told: list[Event] = []
     for index, look in enumerate(looks):
-        step = advance(episodes, seen(look), index * INTERVAL, {"a-rule": keep})  # type: ignore[arg-type]
+        step = advance(episodes, seen(look), index * INTERVAL, {"a-rule": keep})
         episodes = dict(step.open)
         told += step.events
     return told
@@ -64,7 +64,7 @@ def test_an_episode(looks: list[Look], told: list[tuple[str, float]]) -> None:
 
 def test_worsened() -> None:
     """Only a severity above all that the episode had is worth telling."""
-    looks: list[Look] = [("firing", one) for one in ("info", "warning", "info", "warning", "critical")]  # type: ignore[misc]
+    looks: list[Look] = [("firing", one) for one in ("info", "warning", "info", "warning", "critical")]
     told = events(looks)
     assert [("began", 0.0), ("worsened", 15.0), ("worsened", 60.0)] == [(one.kind, one.time) for one in told]
     assert ((15.0, "warning"), (60.0, "critical")) == told[-1].episode.worsened
@@ -95,9 +95,9 @@ def test_an_episode_that_is_kept_ends_when_that_time_is_over() -> None:
 
 def test_peak() -> None:
     """The most extreme value of each comparison while firing is kept, also after it has fallen."""
-    episodes: dict[object, Episode] = {}
+    episodes: dict[tuple[Target, str], Episode] = {}
     for index, value in enumerate((0.7, 0.95, 0.6)):
-        step = advance(episodes, seen(FIRING, value), index * INTERVAL, {})  # type: ignore[arg-type]
+        step = advance(episodes, seen(FIRING, value), index * INTERVAL, {})
         episodes = dict(step.open)
     assert [0.95] == [one.value for one in episodes[KEY].peak]
     assert 0.7 == episodes[KEY].first.evidence[0].value
@@ -107,7 +107,7 @@ def test_peak() -> None:
 def test_the_peak_of_what_is_low() -> None:
     """For ``<`` the lowest value is the peak, and comparisons with other limits stay apart."""
     low = Evidence("acceptance_rate", 0.4, "<", 0.6, "ratio", "", "bad")
-    assert (replace(low, value=0.1),) == peaks([low, ], [replace(low, value=0.1), replace(low, value=0.3)])
+    assert (replace(low, value=0.1),) == peaks([low], [replace(low, value=0.1), replace(low, value=0.3)])
     assert 2 == len(peaks([low], [replace(low, note="worse")]))
 
 

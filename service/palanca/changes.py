@@ -91,8 +91,10 @@ def _starts(readings: Readings) -> set[tuple[float, str]]:
         uptime = readings.signals["uptime"].values[row] if "uptime" in readings.signals else np.full(1, np.nan)
         if np.isfinite(uptime).any():
             known = np.isfinite(uptime)
-            began = readings.times[known] - uptime[known]
-            found |= {(float(began[step]), "the process restarted") for step in 1 + _rises(began, _JUMP_S)}
+            times = readings.times[known]
+            began = times - uptime[known]
+            for step in 1 + _rises(began, _JUMP_S):  # not before the old one was last seen: the new one may start early
+                found.add((float(max(began[step], times[step - 1])), "the process restarted"))
         elif "counter_resets" in readings.signals:
             resets = np.nan_to_num(readings.signals["counter_resets"].values[row])
             found |= {(float(readings.times[step]), "the counters began anew") for step in 1 + _rises(resets, 0.5)}

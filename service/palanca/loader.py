@@ -5,6 +5,7 @@ Faults are collected over all files; unknown keys, duplicate keys and keys out o
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -93,8 +94,7 @@ def read(path: Path) -> Document:
         line = raw.count(b"\n", 0, error.start) + 1
         raise RuleFileError([Fault(path, line, 1, "not UTF-8 text", "save the file as UTF-8")]) from None
     try:
-        loader = yaml.SafeLoader(text)
-        node = loader.get_single_node()
+        loader, node = _composed(text)
         if node is None:
             raise RuleFileError([Fault(path, 1, 1, "the file is empty")])
         reader = _Reader(path, loader, text)
@@ -113,6 +113,17 @@ def read(path: Path) -> Document:
     if reader.faults:
         raise RuleFileError(reader.faults)
     return Document(path, data, reader.marks, text, reader.folded)
+
+
+def _composed(text: str) -> tuple[yaml.SafeLoader, yaml.Node | None]:
+    """Compose by libyaml, which is three times as quick; faults are told by the Python parser, which knows columns."""
+    quick = getattr(yaml, "CSafeLoader", None)
+    if quick is not None:
+        with contextlib.suppress(yaml.YAMLError, RecursionError):
+            loader = quick(text)
+            return loader, loader.get_single_node()
+    loader = yaml.SafeLoader(text)
+    return loader, loader.get_single_node()
 
 
 class _Reader:

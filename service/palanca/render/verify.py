@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from palanca.comparison import Compared
     from palanca.expectations import Outcome, Verdict
-    from palanca.loads import Match
+    from palanca.loads import Axis, Match
     from palanca.model import Catalogue
     from palanca.verify import EngineChange, Verification
 
@@ -102,10 +102,12 @@ def _settings(changed: Sequence[tuple[str, str, str]]) -> str:
 
 def _load(load: Match) -> str:
     words = {axis: (word, unit) for axis, word, unit in AXES}
-    levels = ", ".join(
-        f"{words[axis][0].removeprefix('requests ')} {number(before, words[axis][1])} -> {number(after, words[axis][1])}"
-        for axis, before, after in load.levels
-    )
+
+    def level(axis: Axis, before: float, after: float) -> str:
+        word, unit = words[axis]
+        return f"{word.removeprefix('requests ')} {number(before, unit)} -> {number(after, unit)}"
+
+    levels = ", ".join(level(*one) for one in load.levels)
     if load.axis is None:
         return f"does not compare: {printable(load.why)}; {levels}"
     steps = f"{int(load.before.sum())} + {int(load.after.sum())} batches"

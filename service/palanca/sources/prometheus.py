@@ -107,6 +107,24 @@ class Prometheus:
         data = answer.json()["data"]
         return str(data.get("version", "")) if isinstance(data, dict) else ""
 
+    def rules(self) -> tuple[dict[str, str], frozenset[str]]:
+        """Expressions of the loaded rules by ``group/name``, and the names that recording rules make.
+
+        Raises ``SourceError``, also where the API has no rules.
+        """
+        data = self._session.request("GET", f"{self.url}/api/v1/rules").json()["data"]
+        groups = data.get("groups") if isinstance(data, dict) else None
+        queries: dict[str, str] = {}
+        recorded: set[str] = set()
+        for group in groups if isinstance(groups, list) else ():
+            rules = group.get("rules") if isinstance(group, dict) else None
+            for rule in rules if isinstance(rules, list) else ():
+                if isinstance(rule, dict):
+                    name = str(rule.get("name", ""))
+                    queries[f"{group.get('name', '')}/{name}"] = str(rule.get("query", ""))
+                    recorded |= {name} if rule.get("type") == "recording" else set()
+        return queries, frozenset(recorded)
+
     def query(self, text: str, time: float) -> list[Series]:
         """Ask for an instant; a range vector gives all its samples. Raises ``SourceError``."""
         rows = self._connect.custom_query(text, params={"time": _exact(time)})

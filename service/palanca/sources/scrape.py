@@ -91,6 +91,11 @@ class ScrapeSource:
         return ", ".join(state.server.url for state in self._states.values())
 
     @property
+    def urls(self) -> dict[str, str]:
+        """Address of each server, by instance."""
+        return {instance: state.server.url for instance, state in self._states.items()}
+
+    @property
     def scrapes(self) -> dict[str, Scrape | SourceError]:
         """The last scrape of each instance, or why it failed; none before the first question."""
         with self._lock:

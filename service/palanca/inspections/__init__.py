@@ -1,0 +1,1 @@
+"""What ``palanca doctor`` looks at: pure functions from evidence to checks, one each; the table is in ``doctor``."""
