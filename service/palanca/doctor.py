@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from palanca.inspections import arrival, buckets, names
 from palanca.inspections.evidence import LEVELS, Check, Evidence, Inspection, Level, ServerSeen
 from palanca.model import State
+from palanca.signals.identity import unprefixed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,7 +53,7 @@ class TargetSeen:
 
 @dataclass(frozen=True)
 class DoctorReport:
-    """Everything that doctor says. ``time`` in unix seconds; ``names`` are full metric names and their series."""
+    """Everything that doctor says. ``time`` in unix seconds; ``names`` are vLLM's metric names, and how many series."""
 
     time: float
     source: SourceInfo
@@ -74,7 +75,8 @@ def examine(
     checks = [check for inspect in INSPECTIONS for check in inspect(evidence, catalogue)]
     counts: dict[str, int] = {}
     for one in evidence.series:
-        counts[one.name] = counts.get(one.name, 0) + one.count
+        if unprefixed(one.name, catalogue.metrics):
+            counts[one.name] = counts.get(one.name, 0) + one.count
     reports = diagnosis.targets if diagnosis is not None else ()
     seen = tuple(_target(catalogue, evidence, report) for report in reports)
     checks += _judged(seen)
@@ -136,7 +138,7 @@ def _series(family: Family | None, name: str | None) -> str:
     if family is None:
         return f"the family {name}"
     needed = f", which only exists with {family.only_if}" if family.only_if else ""
-    return family.names[0].name + needed
+    return family.names[0].name + needed + (", which appears when it is first counted" if family.sparse else "")
 
 
 def _of(version: VllmVersion) -> str:

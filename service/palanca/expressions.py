@@ -22,6 +22,7 @@ import ast
 import math
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -124,6 +125,7 @@ _FLIPPED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _DEEPEST = 100  # levels of a tree; every function here goes down them by recursion
 
 
+@lru_cache(maxsize=4096)
 def parse(text: str) -> Node:
     """Parse one expression. Raises ``ExpressionError`` with the column."""
     if "#" in text:

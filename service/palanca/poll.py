@@ -82,6 +82,18 @@ def readings_for(catalogue: Catalogue, source: Source, question: Question) -> Re
     return replace(readings, source=opened.describe())
 
 
+def reading_of(
+    catalogue: Catalogue, source: Source, matchers: Mapping[str, str]
+) -> Callable[[Grid, float | None], Readings]:
+    """Return a function that reads a source on any grid, without facts. It raises what ``Source.open`` raises."""
+
+    def reading(grid: Grid, window: float | None = None) -> Readings:
+        opened = source.open(Question(at=grid.end, window=window, matchers=matchers), catalogue)
+        return read(catalogue, opened.reader.at(grid), grid, opened.describe(), window=window)
+
+    return reading
+
+
 def _at_once(catalogue: Catalogue, opened: Opened, question: Question) -> Readings:
     readings = read(
         catalogue,
@@ -130,6 +142,4 @@ def _with_facts(
     question: Question,
     reported: Mapping[str, Mapping[str, Fact]] | None = None,
 ) -> Readings:
-    return add_facts(
-        readings, catalogue, flags=question.flags, objectives=question.objectives, servers=reported
-    )
+    return add_facts(readings, catalogue, flags=question.flags, objectives=question.objectives, servers=reported)

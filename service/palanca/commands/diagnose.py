@@ -7,15 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from palanca.commands import options
+from palanca.commands import options, sources
 from palanca.errors import EXIT_FINDINGS, EXIT_NOTHING_JUDGED, EXIT_OK, SourceError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from palanca.model import Catalogue, Diagnosis
-    from palanca.poll import Source
-    from palanca.sources.session import Access
 
 
 def diagnose(
@@ -24,6 +20,10 @@ def diagnose(
     ] = None,
     *,
     prometheus: options.PrometheusUrl = None,
+    scrape: options.Scrape = None,
+    wait: Annotated[
+        str, typer.Option(metavar="DURATION", help="How long to watch a vLLM server that is scraped.")
+    ] = "15s",
     recording: options.Recording = None,
     at: options.At = None,
     window: options.Window = None,
@@ -62,15 +62,18 @@ def diagnose(
         insecure=insecure,
         timeout=timeout,
     )
-    given = [one for one in (url, prometheus, recording) if one is not None]
-    if len(given) != 1:
-        what = "nothing to read" if not given else "several sources"
-        raise options.usage(what, "give one of URL, --prometheus URL or --recording FILE")
-    name = str(given[0])
+    name = str(url or prometheus or recording or ", ".join(scrape or ()))
     try:
-        source = _source(url, prometheus, recording, reach)
+        source = sources.make(
+            url=url,
+            prometheus=prometheus,
+            scrape=scrape,
+            recording=recording,
+            access=reach,
+            wait=options.positive(wait, "--wait"),
+        )
         question = Question(
-            at=_moment(at, recording, catalogue),
+            at=sources.moment(at, source, catalogue),
             window=None if window is None else options.positive(window, "--window"),
             matchers=options.matchers(match or []),
             flags=options.flags(serve_args, manifest),
@@ -83,33 +86,6 @@ def diagnose(
         raise
     _write(result, output, catalogue)
     raise typer.Exit(exit_code(result, fail_on))
-
-
-def _source(url: str | None, prometheus: str | None, recording: Path | None, reach: Access) -> Source:
-    """Make the source that was asked for. Raises ``SourceError`` and ``UsageError``."""
-    if recording is not None:
-        from palanca.sources.recording import RecordingSource
-
-        return RecordingSource(recording)
-    from palanca.sources.prometheus import Prometheus
-    from palanca.sources.server import PrometheusSource
-
-    return PrometheusSource(Prometheus(prometheus or url or "", reach), clock=time.time)
-
-
-def _moment(at: str | None, recording: Path | None, catalogue: Catalogue) -> float | None:
-    """Read ``--at``; what is relative counts from the newest sample of a recording, else from now."""
-    if at is None:
-        return None
-    from palanca.moments import parse_moment
-    from palanca.poll import Question
-
-    now = time.time()
-    if recording is not None and at.strip().startswith("-"):
-        from palanca.sources.recording import RecordingSource
-
-        now = RecordingSource(recording).open(Question(), catalogue).grid.end
-    return parse_moment(at, now=now)
 
 
 def _empty_document(name: str, error: SourceError) -> str:

@@ -27,7 +27,7 @@ def labels(evidence: Evidence, catalogue: Catalogue) -> Iterator[Check]:
             if not any(math.isinf(_bound(le)) for le in found):
                 endless.append(f"{name} at {instance}")
         spellings: dict[float, set[str]] = defaultdict(set)
-        for le in set().union(*places.values()):
+        for le in sorted(set().union(*places.values())):
             spellings[_bound(le)].add(le)
         twice = [sorted(found) for bound, found in spellings.items() if len(found) > 1 and not math.isnan(bound)]
         if twice:
@@ -69,7 +69,10 @@ def _span(texts: set[str]) -> str:
 
 
 def thresholds(evidence: Evidence, catalogue: Catalogue) -> Iterator[Check]:
-    """Whether a quantile can exceed what a rule compares it with: it is never more than the last finite bound."""
+    """Whether a quantile can exceed what a rule compares it with: it is never more than the last finite bound.
+
+    Of latencies only: the buckets of lengths end at max_model_len, and so do the lengths.
+    """
     found = evidence.discovery
     dead: set[str] = set()
     for rule in catalogue.rules if found is not None else ():
@@ -79,7 +82,8 @@ def thresholds(evidence: Evidence, catalogue: Catalogue) -> Iterator[Check]:
                     signal, value = catalogue.signals.get(name), rule.thresholds[limit].value
                 case _:
                     continue
-            family = (signal.family or "") if signal is not None and signal.quantile is not None else ""
+            timed = signal is not None and signal.quantile is not None and signal.unit == "s"
+            family = (signal.family or "") if signal is not None and timed else ""
             lasts = [bounds[family][1] for bounds in found.bounds.values() if family in bounds] if found else []
             if one.op in {">", ">="} and lasts and min(lasts) <= value:
                 dead.add(f"{rule.id}: {name} {one.op} {value:g}, last bound {min(lasts):g}")

@@ -67,7 +67,7 @@ def prefixes(evidence: Evidence, catalogue: Catalogue) -> Iterator[Check]:
         split = unprefixed(full, catalogue.metrics)
         if split is not None:
             counts[split[0]] += 1
-    told = ", ".join(f"{prefix}* ({count})" for prefix, count in counts.items())
+    told = ", ".join(f"{prefix}* ({counts[prefix]})" for prefix in catalogue.metrics.prefixes if prefix in counts)
     if len(counts) > 1:
         hint = "is the same engine scraped through two fronts? Then it is counted twice"
         yield Check("prefixes", "note", f"metric names under several prefixes: {told}", hint=hint)
@@ -131,7 +131,7 @@ def dead_queries(evidence: Evidence, catalogue: Catalogue) -> Iterator[Check]:
             elif known[name].last < Release(metrics.releases[-1]):
                 one = known[name]
                 dead[f"{full}: not shown here, last in {one.last}" + _instead(one, name)].append(where)
-    details = [f"{what} (in {', '.join(some(places))})" for what, places in dead.items()]
+    details = [f"{what} (in {', '.join(some(places))})" for what, places in sorted(dead.items())]
     if details:
         hint = "these rules never fire: put in the new name"
         yield Check("names-dead", "warning", "rules of this Prometheus ask for dead names", some(details), hint)

@@ -105,14 +105,26 @@ class RecordingSource:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._store: SampleStore | None = None
+
+    def span(self, catalogue: Catalogue) -> tuple[float, float]:
+        """First and last moment with a sample, unix seconds. Raises as ``open`` does."""
+        return self._loaded(catalogue).span()
+
+    def _loaded(self, catalogue: Catalogue) -> SampleStore:
+        """Load the series that the catalogue knows, once."""
+        if self._store is None:
+            store = load(self._path, keep=known_names(catalogue.metrics))
+            if not _vllm_names(store, catalogue.metrics):
+                prefixes = ", ".join(f"{prefix}*" for prefix in catalogue.metrics.prefixes)
+                message = f"{self._path}: has no vLLM series (looked for {prefixes})"
+                raise NoTargetsError(message)
+            self._store = store
+        return self._store
 
     def open(self, question: Question, catalogue: Catalogue) -> Opened:
         """Load the series that the catalogue knows. Raises ``RecordingError``, ``NoTargetsError``, ``UsageError``."""
-        store = load(self._path, keep=known_names(catalogue.metrics))
-        if not _vllm_names(store, catalogue.metrics):
-            prefixes = ", ".join(f"{prefix}*" for prefix in catalogue.metrics.prefixes)
-            message = f"{self._path}: has no vLLM series (looked for {prefixes})"
-            raise NoTargetsError(message)
+        store = self._loaded(catalogue)
         first, last = store.span()
         end = last if question.at is None else question.at
         if not first <= end <= last:
