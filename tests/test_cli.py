@@ -123,7 +123,7 @@ def test_help(arguments: list[str], words: list[str]) -> None:
         ([], ""),
         (["rules"], ""),
         (["bogus"], "No such command 'bogus'"),
-        (["diagnose"], "palanca: nothing to read; give one of URL, --prometheus URL or --recording FILE"),
+        (["diagnose"], "palanca: nothing to read; give one of URL, --prometheus URL, --scrape URL or --recording FILE"),
         (["diagnose", "--bogus"], "No such option"),
         (["diagnose", "--recording", HEALTHY, "--format", "xml"], "Invalid value for '--format'"),
         (["diagnose", "--recording", HEALTHY, "--fail-on", "info"], "Invalid value for '--fail-on'"),

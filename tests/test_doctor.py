@@ -17,6 +17,7 @@ from palanca.signals.leaves import Discovery
 SOURCE = SourceInfo("test", "http://test")
 VLLM = ServerSeen("http://a:8000", "vllm", seconds=0.02, version="0.26.0", size=50_000, series=450)
 TTFT = "vllm:time_to_first_token_seconds_bucket"
+OLD = "time_per_output_token_seconds"
 HERE = "; vLLM 0.26.0 does not show it here"
 PROCESS = shipped().metrics.families["process_start_time"].only_if
 RELEASE = VllmVersion("0.26.0", "0.26.0", ("v1",), "reported")
@@ -232,14 +233,14 @@ def test_rules_of_prometheus_that_ask_for_dead_names() -> None:
         "seed/Recorded": "vllm:ttft:p99 > 1",
         "seed/Spec": "rate(vllm:spec_decode_num_drafts_total[5m]) > 0",
         "seed/Other": "my_vllm:gpu_cache_usage_perc > 0",
-        "Q": "rate(vllm:time_per_output_token_seconds_sum[5m])",
+        "Q": f"rate(vllm:{OLD}_sum[5m])",
     }
     found = checks(found=discovery(target()), queries=queries, recorded=frozenset({"vllm:ttft:p99"}))["names-dead"]
 
     assert [
         "vllm:gpu_cache_usage_perc: not shown here, last in 0.11.2, now kv_cache_usage_perc (in seed/KVCacheSaturado)",
         "vllm:prefix_cache_hit_rate: vLLM 0.4.0 to 0.33.0 never had it (in seed/Hit)",
-        "vllm:time_per_output_token_seconds_sum: not shown here, last in 0.14.1, now inter_token_latency_seconds (in Q)",
+        f"vllm:{OLD}_sum: not shown here, last in 0.14.1, now inter_token_latency_seconds (in Q)",
     ] == list(found.details)
     shown = discovery(target(), names=["num_requests_running", "gpu_cache_usage_perc"])
     alive = checks(found=shown, queries={"seed/KV": "vllm:gpu_cache_usage_perc > 0.85"})["names-dead"]
@@ -271,6 +272,23 @@ def test_rules_that_cannot_be_judged() -> None:
         ("no-slots",): ("max_num_seqs is not known: give it with --serve-args --max-num-seqs",),
     } == {gap.rules: gap.reasons for gap in seen.gaps}
     assert "3 rules cannot be judged on some engine" in [check.title for check in made.checks]
+
+
+def test_what_lacks_is_named_and_not_what_is_computed_from_it() -> None:
+    """Signals that are expressions are followed to what they are made of; facts of one reason are said once."""
+    growing = rule(
+        when="itl_growth > limit and running_growth > limit",
+        thresholds={"limit": {"value": 2, "unit": "ratio", "source": "a test"}},
+        summary="It is {itl_growth}.",
+    )
+    whole = catalogue(growing)
+    read = readings({"itl_mean": 0.01, "running": 3.0, "itl_mean_before": State.STALE, "running_before": State.ABSENT})
+    made = examine(whole, Evidence([VLLM], END, discovery=discovery(target())), SOURCE, diagnose(whole, read))
+
+    assert (
+        "itl_mean_before has had no sample for five minutes",
+        "running_before needs a past of 30 min, which this source does not have",
+    ) == made.targets[0].gaps[0].reasons
 
 
 def test_every_rule_can_be_judged() -> None:

@@ -27,7 +27,7 @@ from palanca.model import (
     Truth,
     Unjudged,
 )
-from palanca.quantities import quantity
+from palanca.quantities import number
 from palanca.signals.promql import PromQL, matchers
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ class _Judge:
             if name in rule.thresholds
             else catalogue.facts[name].unit
         )
-        return quantity(_scalar(expressions.parse(name), verdict, row), unit)
+        return number(_scalar(expressions.parse(name), verdict, row), unit)
 
     # --- the report of a target ------------------------------------------------------------------
 

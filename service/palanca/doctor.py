@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from palanca import expressions
 from palanca.inspections import arrival, buckets, names
 from palanca.inspections.evidence import LEVELS, Check, Evidence, Inspection, Level, ServerSeen
 from palanca.model import State
@@ -101,7 +102,8 @@ def _target(catalogue: Catalogue, evidence: Evidence, report: TargetReport) -> T
     found = evidence.discovery
     gaps: dict[tuple[str, ...], list[str]] = {}
     for one in report.unknown:
-        reasons = tuple(reason(catalogue, name, state, report.version) for name, state in one.missing)
+        lacking = [leaf for name, state in one.missing for leaf in roots(catalogue, report, name, state)]
+        reasons = tuple(reason(catalogue, name, state, report.version) for name, state in lacking)
         gaps.setdefault(tuple(dict.fromkeys(reasons)), []).append(one.rule)
     return TargetSeen(
         target=report.target,
@@ -111,6 +113,15 @@ def _target(catalogue: Catalogue, evidence: Evidence, report: TargetReport) -> T
         gaps=tuple(Gap(tuple(sorted(rules)), why) for why, rules in gaps.items()),
         not_applicable=report.not_applicable,
     )
+
+
+def roots(catalogue: Catalogue, report: TargetReport, name: str, state: State) -> list[tuple[str, State]]:
+    """Find what lacks behind a signal that is computed from others; itself where they have values."""
+    signal = catalogue.signals.get(name)
+    parts = expressions.names(expressions.parse(signal.expr)) if signal is not None and signal.expr else ()
+    states = {part: report.signals[part].state for part in parts if part in report.signals}
+    found = [root for part, of in states.items() if of >= State.ABSENT for root in roots(catalogue, report, part, of)]
+    return found or [(name, state)]
 
 
 def reason(catalogue: Catalogue, name: str, state: State, version: VllmVersion | None) -> str:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from palanca.batches import FEWEST
-from palanca.quantities import plain, quantity
+from palanca.quantities import number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -172,8 +172,8 @@ def _apart(sides: tuple[Load, Load], steps: tuple[Steps, Steps]) -> str:
 
 
 def _times(before: float, after: float) -> str:
-    return f"{plain(float(f'{after / before:.2g}'))} times"
+    return f"{number(float(f'{after / before:.2g}'), "ratio")} times"
 
 
 def _both(before: float, after: float, unit: str) -> str:
-    return f"{plain(before)} to {quantity(after, unit)}"
+    return f"{number(before, "ratio")} to {number(after, unit)}"

@@ -26,8 +26,9 @@ from tests.render.builders import (
     unknown,
 )
 
+from palanca import quantities
 from palanca.model import Evidence, Recommendation, SignalValue, State, Target
-from palanca.render import words
+from palanca.render import groups, words
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,7 @@ from palanca.render import words
 )
 def test_number(value: float | None, unit: str, expected: str) -> None:
     """A number reads as an operator would write it."""
-    assert expected == words.number(value, unit)
+    assert expected == quantities.number(value, unit)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +80,7 @@ def test_number(value: float | None, unit: str, expected: str) -> None:
 )
 def test_number_range(values: list[float], unit: str, expected: str) -> None:
     """Numbers of several engines read as a range, the unit written once where it is one."""
-    assert expected == words.number_range(values, unit)
+    assert expected == quantities.number_range(values, unit)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def test_number_range(values: list[float], unit: str, expected: str) -> None:
 )
 def test_time_span(seconds: float, expected: str) -> None:
     """A length of time takes its two largest units."""
-    assert expected == words.time_span(seconds)
+    assert expected == quantities.time_span(seconds)
 
 
 @pytest.mark.parametrize(
@@ -103,12 +104,12 @@ def test_time_span(seconds: float, expected: str) -> None:
 )
 def test_rfc3339(time: float, expected: str) -> None:
     """Times are UTC, with milliseconds only where they are not whole, and within the years that can be written."""
-    assert expected == words.rfc3339(time)
+    assert expected == quantities.rfc3339(time)
 
 
 def test_clock_names_the_day_where_it_is_another() -> None:
     """A time of another day bears its date."""
-    assert "2026-02-28 14:03:30 UTC" == words.clock(NOW - 86400, NOW)
+    assert "2026-02-28 14:03:30 UTC" == quantities.clock(NOW - 86400, NOW)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +118,7 @@ def test_clock_names_the_day_where_it_is_another() -> None:
 )
 def test_finite(value: float | None, expected: float | None) -> None:
     """Numbers keep 10 digits, and what is no number becomes None."""
-    assert expected == words.finite(value)
+    assert expected == quantities.finite(value)
 
 
 @pytest.mark.parametrize(
@@ -244,9 +245,9 @@ def test_group_name() -> None:
 
 def test_groups_of_three_of_eight() -> None:
     """Equal findings come together; roots come before symptoms, the worst first."""
-    groups = words.group_findings(three_of_eight())
+    found = groups.group_findings(three_of_eight())
     expected = [("kv-cache-saturated", 3), ("prefix-cache-miss", 1), ("ttft-high", 3)]
-    assert expected == [(group.first.rule, len(group.members)) for group in groups]
+    assert expected == [(group.first.rule, len(group.members)) for group in found]
 
 
 def test_groups_of_equal_severity_by_number_of_engines() -> None:
@@ -254,13 +255,13 @@ def test_groups_of_equal_severity_by_number_of_engines() -> None:
     one = saturated(rule="a-rule")
     many = saturated(rule="b-rule")
     reports = [report(0, findings=(one,)), report(1, findings=(many,)), report(2, findings=(many,))]
-    assert ["b-rule", "a-rule"] == [group.first.rule for group in words.group_findings(diagnosis(*reports))]
+    assert ["b-rule", "a-rule"] == [group.first.rule for group in groups.group_findings(diagnosis(*reports))]
 
 
 def test_group_takes_the_lowest_confidence_and_earliest_begin() -> None:
     """A group is no surer than its least sure member, and as old as its oldest."""
     reports = [report(0, findings=(saturated(),)), report(1, findings=(saturated(confidence="low", since=NOW - 900),))]
-    group = words.group_findings(diagnosis(*reports))[0]
+    group = groups.group_findings(diagnosis(*reports))[0]
     assert ("low", NOW - 900) == (group.confidence, group.since)
 
 
@@ -278,32 +279,32 @@ def test_group_takes_the_lowest_confidence_and_earliest_begin() -> None:
 )
 def test_held(changes: dict[str, Any], expected: str) -> None:
     """Each state says for how long the finding has held."""
-    group = words.group_findings(diagnosis(report(findings=(saturated(**changes),))))[0]
-    assert expected == words.held(group, NOW)
+    group = groups.group_findings(diagnosis(report(findings=(saturated(**changes),))))[0]
+    assert expected == groups.held(group, NOW)
 
 
 def test_held_of_a_rule_that_does_not_wait() -> None:
     """Where the rule asks for no time, none is named."""
-    group = words.group_findings(diagnosis(report(findings=(misses(),))))[0]
-    assert "pending since 14:03:00 UTC (30 s)" == words.held(group, NOW)
+    group = groups.group_findings(diagnosis(report(findings=(misses(),))))[0]
+    assert "pending since 14:03:00 UTC (30 s)" == groups.held(group, NOW)
 
 
 def test_evidence_of_a_group_is_a_range() -> None:
     """A comparison on several engines shows the range of values."""
-    rows = words.evidence_rows(words.group_findings(three_of_eight())[0], catalogue())
+    rows = groups.evidence_rows(groups.group_findings(three_of_eight())[0], catalogue())
     assert "KV cache in use 0.95-0.99 > 0.85" == rows[0].text
 
 
 def test_evidence_shows_the_digits_that_tell_it_from_its_threshold() -> None:
     """0.8504 > 0.85 does not read 0.85 > 0.85."""
-    group = words.group_findings(diagnosis(report(findings=(saturated(0.8504),))))[0]
-    assert "KV cache usage 0.8504 > 0.85" == words.evidence_rows(group)[0].text
+    group = groups.group_findings(diagnosis(report(findings=(saturated(0.8504),))))[0]
+    assert "KV cache usage 0.8504 > 0.85" == groups.evidence_rows(group)[0].text
 
 
 def test_evidence_that_no_digits_tell_apart() -> None:
     """Where even six digits read the same, three are shown."""
-    group = words.group_findings(diagnosis(report(findings=(saturated(0.85 + 1e-12),))))[0]
-    assert "KV cache usage 0.85 > 0.85" == words.evidence_rows(group)[0].text
+    group = groups.group_findings(diagnosis(report(findings=(saturated(0.85 + 1e-12),))))[0]
+    assert "KV cache usage 0.85 > 0.85" == groups.evidence_rows(group)[0].text
 
 
 @pytest.mark.parametrize(
@@ -314,8 +315,8 @@ def test_evidence_says_how_exact_it_is(state: State, expected: str) -> None:
     """A quantile beyond the last bucket reads "at least", one inside the first reads "about"."""
     evidence = Evidence("ttft_p99", 4.71, ">", 1.0, "s", "", note="200 first tokens")
     signals = {"ttft_p99": SignalValue(4.71, "s", state, 300.0)}
-    group = words.group_findings(diagnosis(report(signals=signals, findings=(saturated(evidence=(evidence,)),))))[0]
-    row = words.evidence_rows(group)[0]
+    group = groups.group_findings(diagnosis(report(signals=signals, findings=(saturated(evidence=(evidence,)),))))[0]
+    row = groups.evidence_rows(group)[0]
     assert (expected, "> 1 s", "200 first tokens") == (row.value, row.threshold, row.note)
 
 
@@ -339,12 +340,12 @@ def test_evidence_says_how_exact_it_is(state: State, expected: str) -> None:
 )  # fmt: skip
 def test_change(recommendation: Recommendation, expected: str) -> None:
     """Every kind of change fits one line."""
-    assert expected == words.change(recommendation)
+    assert expected == groups.change(recommendation)
 
 
 def test_details_of_a_recommendation() -> None:
     """The details name the current value's provenance and how to verify."""
-    found = dict(words.details(fp8_cache(), catalogue()))
+    found = dict(groups.details(fp8_cache(), catalogue()))
     assert "auto, reported by the engine" == found["Now"]
     assert "Preemptions per minute <= 1 within 10m; Requests waiting <= 5 within 10m" == found["Verify"]
 
@@ -352,9 +353,9 @@ def test_details_of_a_recommendation() -> None:
 def test_details_without_current_value() -> None:
     """An unknown current value of a flag is said to be unknown; an action has none."""
     nothing = replace(lower_slots(), current=None, provenance=None, proposed=None)
-    assert "unknown" == dict(words.details(nothing))["Now"]
-    assert "Now" not in dict(words.details(replace(nothing, flag=None)))
-    assert "256" == dict(words.details(replace(lower_slots(), provenance=None)))["Now"]
+    assert "unknown" == dict(groups.details(nothing))["Now"]
+    assert "Now" not in dict(groups.details(replace(nothing, flag=None)))
+    assert "256" == dict(groups.details(replace(lower_slots(), provenance=None)))["Now"]
 
 
 def test_other_values_name_the_engines() -> None:
@@ -366,25 +367,25 @@ def test_other_values_name_the_engines() -> None:
     ]
     made = diagnosis(*reports)
     names = words.target_names([item.target for item in reports])
-    group = words.group_findings(made)[0]
-    assert "--max-num-seqs 256 -> 64 on llama-3-8b @ 10.0.0.6:8000" == words.other_values(group, names)
+    group = groups.group_findings(made)[0]
+    assert "--max-num-seqs 256 -> 64 on llama-3-8b @ 10.0.0.6:8000" == groups.other_values(group, names)
 
 
 def test_other_values_of_no_recommendation() -> None:
     """Without a recommendation there is nothing to differ."""
-    group = words.group_findings(diagnosis(report(findings=(misses(),))))[0]
-    assert "" == words.other_values(group, {})
+    group = groups.group_findings(diagnosis(report(findings=(misses(),))))[0]
+    assert "" == groups.other_values(group, {})
 
 
 def test_unjudged_rules_collapse() -> None:
     """Rules that lack the same on the same engines share a line, the widest gap first."""
-    groups = words.group_unjudged(diagnosis(*one_saturated().targets, bad_report(1), unknown(2)))
+    found = groups.group_unjudged(diagnosis(*one_saturated().targets, bad_report(1), unknown(2)))
     expected = [
         (("kv-cache-saturated", "kv-cache-leak"), "kv_cache_usage (absent)"),
         (("cuda-graph-gap",), "enforce_eager (absent)"),
         (("ttft-high",), "ttft_p99 (stale)"),
     ]
-    assert expected == [(group.rules, group.lacks) for group in groups]
+    assert expected == [(group.rules, group.lacks) for group in found]
 
 
 def test_some_engines() -> None:

@@ -91,7 +91,7 @@ def test_neither() -> None:
     text = refused(by_path({"/metrics": b"node_load1 1\n", "/version": b"hello", "/api/v1/query": {"a": 1}}))
 
     first, *asked = text.splitlines()
-    assert first.startswith("URL: neither a Prometheus nor a vLLM server (give the address of vLLM's API server, or the")
+    assert first.startswith("URL: neither a Prometheus nor a vLLM server (give the address of vLLM's API")
     assert [
         "  GET /metrics: 1 series, none of vLLM",
         "  GET /version: no JSON",

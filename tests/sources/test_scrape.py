@@ -21,7 +21,8 @@ from tests.servers import Reply, Request, answering, free_port, self_signed
 from palanca.errors import NoTargetsError, SourceError, UsageError
 from palanca.model import Diagnosis, State
 from palanca.poll import Question, grid_for, run
-from palanca.sources.scrape import ScrapeSource, schedule
+from palanca.sources.collector import schedule
+from palanca.sources.scrape import ScrapeSource
 from palanca.sources.session import Access
 from palanca.sources.vllm import VllmServer, longest_context, vllm_version
 

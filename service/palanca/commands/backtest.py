@@ -60,6 +60,7 @@ def backtest(
         recording=recording,
         access=reach,
         wait=0.0,
+        catalogue=catalogue,
     )
     oldest, newest = sources.span(source, catalogue)
     first = sources.moment(begin, source, catalogue)

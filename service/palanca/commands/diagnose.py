@@ -71,6 +71,7 @@ def diagnose(
             recording=recording,
             access=reach,
             wait=options.positive(wait, "--wait"),
+            catalogue=catalogue,
         )
         question = Question(
             at=sources.moment(at, source, catalogue),

@@ -28,6 +28,7 @@ def make(
     recording: Path | None,
     access: Access,
     wait: float,
+    catalogue: Catalogue,
 ) -> Source:
     """Make the one source that was asked for. Raises ``SourceError`` and ``UsageError``."""
     given = [one for one in (url, prometheus, scrape or None, recording) if one is not None]
@@ -41,7 +42,7 @@ def make(
     if url is not None:
         from palanca.sources.detect import what_is
 
-        if what_is(url, access) == "vllm":
+        if what_is(url, access, catalogue.metrics) == "vllm":
             scrape = [url]
         else:
             prometheus = url

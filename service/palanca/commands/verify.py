@@ -77,6 +77,7 @@ def verify(
             recording=recording,
             access=reach,
             wait=0.0,
+            catalogue=catalogue,
         )
         result = _one(catalogue, source, matchers, length, change_at, rule)
     _write(result, output, catalogue)

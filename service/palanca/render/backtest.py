@@ -6,8 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any, Literal
 
 from palanca.model import SEVERITY_ORDER
+from palanca.quantities import finite, moment, rfc3339, time_span
 from palanca.render.text import Page
-from palanca.render.words import Setting, encodable, finite, moment, plural, rfc3339, time_span
+from palanca.render.words import Setting, encodable, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

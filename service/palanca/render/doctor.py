@@ -9,9 +9,9 @@ from typing import Any
 from palanca.doctor import DoctorReport, Gap, TargetSeen
 from palanca.inspections.evidence import Check, ServerSeen
 from palanca.model import Target
-from palanca.quantities import plain, seconds
+from palanca.quantities import finite, moment, number, rfc3339
 from palanca.render.text import Page
-from palanca.render.words import encodable, finite, listing, moment, plural, printable, rfc3339, target_names
+from palanca.render.words import encodable, listing, plural, printable, target_names
 from palanca.render.words import without_credentials as bare
 
 SCHEMA = "palanca.doctor/v1"
@@ -44,11 +44,11 @@ def _server(server: ServerSeen) -> str:
     kind = {"prometheus": "Prometheus", "vllm": "vLLM", "unknown": "unknown server"}[server.kind]
     parts = [f"{kind} {printable(server.version or '')}".strip(), printable(bare(server.url))]
     if server.seconds is not None:
-        parts.append(f"answered in {seconds(server.seconds)}")
+        parts.append(f"answered in {number(server.seconds, 's')}")
     if server.series is not None:
-        parts.append(f"{plain(server.series)} series")
+        parts.append(f"{server.series:,} series")
     if server.size is not None:
-        parts.append(f"{plain(server.size / 1024)} KiB")
+        parts.append(number(server.size, "bytes"))
     return ", ".join(parts)
 
 
@@ -81,9 +81,9 @@ def _targets(page: Page, seen: Sequence[TargetSeen]) -> None:
 def _group(page: Page, members: Sequence[TargetSeen], version: str, names: Mapping[Target, str]) -> None:
     where = listing([names[one.target] for one in members])
     every = sorted({one.interval_s for one in members if one.interval_s is not None})
-    parts = [version, f"{plain(members[0].signals)} signals"]
+    parts = [version, plural(members[0].signals, "signal")]
     if every:
-        parts.append(f"a sample every {seconds(every[-1])}")
+        parts.append(f"a sample every {number(every[-1], 's')}")
     page.add(f"{where}: {', '.join(parts)}", indent=2, hang=2)
 
 

@@ -29,7 +29,8 @@ from palanca.model import (
     TargetReport,
 )
 from palanca.moments import duration
-from palanca.render.words import Setting, encodable, finite, rfc3339, without_credentials
+from palanca.quantities import finite, rfc3339
+from palanca.render.words import Setting, encodable, without_credentials
 
 SCHEMA: Literal["palanca.diagnosis/v1"] = "palanca.diagnosis/v1"
 BOTTLENECKS = ("slots", "kv", "token_budget", "prefill", "decode", "frontend")

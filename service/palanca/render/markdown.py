@@ -10,27 +10,27 @@ import re
 from collections.abc import Mapping, Sequence
 
 from palanca.model import Catalogue, Diagnosis, Recommendation, Target
-from palanca.render.words import (
+from palanca.quantities import moment, number, time_span
+from palanca.render.groups import (
     Group,
     change,
-    clip,
     details,
     evidence_rows,
     group_findings,
-    group_name,
     group_unjudged,
     held,
-    listing,
-    moment,
-    number,
     other_values,
+    removed,
+)
+from palanca.render.words import (
+    clip,
+    group_name,
+    listing,
     plural,
     printable,
-    removed,
     setting,
     some_engines,
     target_names,
-    time_span,
     without_credentials,
 )
 

@@ -7,8 +7,8 @@ import textwrap
 from typing import TYPE_CHECKING, Any, Literal
 
 from palanca.advice.arithmetic import GB
-from palanca.quantities import plain, quantity
-from palanca.render.words import encodable, finite, printable
+from palanca.quantities import finite, number
+from palanca.render.words import encodable, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -75,7 +75,7 @@ def _what(sizing: Sizing, width: int) -> list[str]:
 
 def _verdict(sizing: Sizing, width: int) -> list[str]:
     if sizing.fits:
-        return [f"FITS: {plain(sizing.value('sequences'))} such users at once"]
+        return [f"FITS: {number(sizing.value("sequences"), "ratio")} such users at once"]
     lines = [line for text in sizing.problems for line in _wrapped(f"DOES NOT FIT: {text}", width, "")]
     return [*lines, "What would:", *_bullets(sizing.remedies, width)]
 
@@ -90,7 +90,7 @@ def _value(figure: Figure) -> str:
     if figure.unit == "bytes":
         size = figure.value
         return f"{size / GB:,.2f} GB" if abs(size) >= _GIGABYTE else f"{size:,.0f} bytes"
-    return quantity(figure.value, figure.unit)
+    return number(figure.value, figure.unit)
 
 
 def _command(sizing: Sizing) -> list[str]:

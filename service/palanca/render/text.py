@@ -10,30 +10,29 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from palanca.model import Catalogue, Diagnosis, Recommendation, State, Status, Target, TargetReport
-from palanca.render.words import (
-    ELLIPSIS,
+from palanca.quantities import moment, number, number_range, time_span
+from palanca.render.groups import (
     Group,
-    cells,
     change,
-    clip,
     details,
     evidence_rows,
-    fit,
     group_findings,
-    group_name,
     group_unjudged,
     held,
-    listing,
-    moment,
-    number,
-    number_range,
     other_values,
+)
+from palanca.render.words import (
+    ELLIPSIS,
+    cells,
+    clip,
+    fit,
+    group_name,
+    listing,
     plural,
     printable,
     signal_title,
     some_engines,
     target_names,
-    time_span,
     without_credentials,
 )
 

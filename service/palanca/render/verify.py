@@ -5,19 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from palanca.loads import AXES
+from palanca.quantities import finite, moment, number, rfc3339, time_span
 from palanca.render.text import Page
-from palanca.render.words import (
-    encodable,
-    finite,
-    moment,
-    number,
-    plural,
-    printable,
-    rfc3339,
-    signal_title,
-    target_name,
-    time_span,
-)
+from palanca.render.words import encodable, plural, printable, signal_title, target_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -71,7 +71,6 @@ class VersionTable:
         releases = [release for release in self._releases if any(release == one[0] for one in candidates)]
         return VllmVersion(releases[0], releases[-1], tuple(sorted({one[1] for one in candidates})), "inferred")
 
-
     def reported(
         self, text: str, inferred: VllmVersion | None, target_labels: Collection[str] = ("engine",)
     ) -> VllmVersion | None:

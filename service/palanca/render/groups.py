@@ -1,0 +1,267 @@
+"""What reports say of findings: equal ones grouped over engines, evidence as rows, changes in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from palanca.model import (
+    CONFIDENCE_ORDER,
+    SEVERITY_ORDER,
+    Catalogue,
+    Confidence,
+    Diagnosis,
+    Evidence,
+    Finding,
+    Provenance,
+    Recommendation,
+    State,
+    Target,
+    TargetReport,
+)
+from palanca.moments import duration
+from palanca.quantities import clock, number, number_range, time_span
+from palanca.render.words import (
+    listing,
+    printable,
+    setting,
+    signal_title,
+)
+
+PROVENANCE: Mapping[Provenance, str] = {
+    "reported": "reported by the engine",
+    "given": "as given to palanca",
+    "inferred": "inferred from the metrics",
+    "default": "default of this release",
+}
+
+
+@dataclass(frozen=True)
+class Group:
+    """Equal findings of several engines: the same rule, role, state and severity."""
+
+    members: tuple[tuple[TargetReport, Finding], ...]
+
+    @property
+    def first(self) -> Finding:
+        """The finding that speaks for all."""
+        return self.members[0][1]
+
+    @property
+    def headline(self) -> bool:
+        """Whether it is a problem that deserves the whole story."""
+        return self.first.role == "root" and self.first.severity != "info"
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """The engines."""
+        return tuple(report.target for report, _ in self.members)
+
+    @property
+    def since(self) -> float:
+        """The earliest begin."""
+        return min(finding.since for _, finding in self.members)
+
+    @property
+    def confidence(self) -> Confidence:
+        """The lowest confidence."""
+        return max((finding.confidence for _, finding in self.members), key=CONFIDENCE_ORDER.index)
+
+    @property
+    def recommendations(self) -> tuple[Recommendation, ...]:
+        """Those of the first engine that has any."""
+        return next((finding.recommendations for _, finding in self.members if finding.recommendations), ())
+
+
+def group_findings(diagnosis: Diagnosis) -> list[Group]:
+    """Put equal findings together, the worst group first."""
+    members: dict[tuple[object, ...], list[tuple[TargetReport, Finding]]] = {}
+    place: dict[tuple[object, ...], int] = {}
+    for report in diagnosis.targets:
+        for index, finding in enumerate(report.findings):
+            key = (finding.rule, finding.role, finding.state, finding.severity, finding.full_history)
+            members.setdefault(key, []).append((report, finding))
+            place[key] = min(place.get(key, index), index)
+
+    def rank(key: tuple[object, ...]) -> tuple[object, ...]:
+        _, finding = members[key][0]
+        severity = SEVERITY_ORDER.index(finding.severity)
+        return (
+            finding.role == "symptom",
+            severity,
+            finding.state == "pending" and finding.full_history,
+            place[key],
+            -len(members[key]),
+            finding.rule,
+        )
+
+    return [Group(tuple(members[key])) for key in sorted(members, key=rank)]
+
+
+def held(group: Group, now: float) -> str:
+    """How long the finding has held: ``since 14:00:00 UTC (3 min)``, ``held for 60 s of 3 min``."""
+    finding, length = group.first, time_span(max(now - group.since, 0.0))
+    needed = f" of {time_span(finding.for_s)}" if finding.for_s else ""
+    if not finding.full_history:
+        return f"held for {length}{needed}; the source has no longer history"
+    if finding.state == "pending":
+        return f"pending since {clock(group.since, now)} ({length}{needed})"
+    at_least = any(member.since_at_least and member.since <= group.since for _, member in group.members)
+    return f"since {clock(group.since, now)}" + (f" or earlier (at least {length})" if at_least else f" ({length})")
+
+
+@dataclass(frozen=True)
+class EvidenceRow:
+    """One comparison, over the engines of a group, in words."""
+
+    title: str
+    value: str
+    threshold: str
+    note: str
+
+    @property
+    def text(self) -> str:
+        """On one line."""
+        return f"{self.title} {self.value} {self.threshold}"
+
+
+def evidence_rows(group: Group, catalogue: Catalogue | None = None) -> list[EvidenceRow]:
+    """The comparisons of a group, each with the range of its engines."""
+    found: dict[tuple[str, str, str], list[tuple[Evidence, State]]] = {}
+    for report, finding in group.members:
+        for evidence in finding.evidence:
+            signal = report.signals.get(evidence.signal)
+            state = signal.state if signal else State.OK
+            found.setdefault((evidence.signal, evidence.op, evidence.unit), []).append((evidence, state))
+    return [_row(items, catalogue) for items in found.values()]
+
+
+def _row(items: Sequence[tuple[Evidence, State]], catalogue: Catalogue | None) -> EvidenceRow:
+    first = items[0][0]
+    values = [evidence.value for evidence, _ in items]
+    thresholds = [evidence.threshold for evidence, _ in items]
+    digits = _telling_digits(values, thresholds, first.unit)
+    states = {state for _, state in items}
+    bound = "at least " if State.LOWER_BOUND in states else "about " if State.INTERPOLATED in states else ""
+    notes = [printable(evidence.note) for evidence, _ in items if evidence.note]
+    return EvidenceRow(
+        title=signal_title(first.signal, catalogue),
+        value=bound + number_range(values, first.unit, digits),
+        threshold=f"{first.op} {number_range(thresholds, first.unit, digits)}",
+        note=notes[0] if notes else "",
+    )
+
+
+def _telling_digits(values: Sequence[float], thresholds: Sequence[float], unit: str) -> int:
+    """As many digits as it takes that 0.8504 > 0.85 does not read 0.85 > 0.85."""
+    close = [(a, b) for a in values for b in thresholds if a != b][: len(values)]
+    for digits in range(3, 7):
+        if all(number(a, unit, digits) != number(b, unit, digits) for a, b in close):
+            return digits
+    return 3
+
+
+def change(recommendation: Recommendation) -> str:
+    """The change in one line: ``--max-num-seqs 256 -> 96``."""
+    name = recommendation.flag or printable(recommendation.lever).replace("_", " ")
+    current, proposed = recommendation.current, recommendation.proposed
+    if recommendation.direction == "none":
+        return f"{name} (no flag of the engine)"
+    if removed(recommendation):
+        return f"remove {name}" + ("" if current is None else f" (now {setting(current)})")
+    if isinstance(proposed, bool) or (proposed is None and recommendation.direction in {"enable", "disable"}):
+        on = proposed if isinstance(proposed, bool) else recommendation.direction == "enable"
+        return f"{name}: turn {'on' if on else 'off'}"
+    if proposed is None:
+        return f"{recommendation.direction} {name}" + ("" if current is None else f" (now {setting(current)})")
+    if current is None:
+        return f"{name} -> {setting(proposed)}"
+    return f"{name} {setting(current)} -> {setting(proposed)}"
+
+
+def removed(recommendation: Recommendation) -> bool:
+    """Whether the flag has a value and shall be left out of the command line."""
+    argument = recommendation.argument or ""
+    return recommendation.direction == "disable" and argument.startswith("remove ")
+
+
+def details(recommendation: Recommendation, catalogue: Catalogue | None = None) -> list[tuple[str, str]]:
+    """What there is to say of a recommendation, as pairs of a short label and a text."""
+    pairs = [
+        ("Why", recommendation.why),
+        ("Now", _now(recommendation)),
+        ("Computed" if recommendation.proposed is not None else "Value", recommendation.computed_from),
+        ("Set", "" if removed(recommendation) else recommendation.argument or ""),
+        ("Applies to", recommendation.applies_to),
+        ("Effect", recommendation.effect),
+        ("Trade-off", recommendation.trade_off),
+        ("Risk", recommendation.risk),
+        ("Verify", "; ".join(checks(recommendation, catalogue))),
+    ]
+    return [(label, printable(text)) for label, text in pairs if text]
+
+
+def _now(recommendation: Recommendation) -> str:
+    if recommendation.current is None:
+        return "unknown" if recommendation.flag else ""
+    source = f", {PROVENANCE[recommendation.provenance]}" if recommendation.provenance else ""
+    return setting(recommendation.current) + source
+
+
+def checks(recommendation: Recommendation, catalogue: Catalogue | None = None) -> list[str]:
+    """How to see that the change helped: ``Preemptions per minute <= 1 within 10m``."""
+    return [
+        f"{signal_title(verify.signal, catalogue)} {printable(verify.expect)} within {duration(verify.within)}"
+        for verify in recommendation.verify
+    ]
+
+
+def other_values(group: Group, names: Mapping[Target, str]) -> str:
+    """Where engines of a group need another value than the one that is shown; empty where all agree."""
+    if not group.recommendations:
+        return ""
+    shown = change(group.recommendations[0])
+    different: dict[str, list[str]] = {}
+    for report, finding in group.members:
+        text = change(finding.recommendations[0]) if finding.recommendations else shown
+        if text != shown:
+            different.setdefault(text, []).append(names[report.target])
+    return "; ".join(f"{text} on {listing(where)}" for text, where in different.items())
+
+
+STATE_WORDS: Mapping[State, str] = {
+    State.OK: "ok",
+    State.LOWER_BOUND: "lower bound",
+    State.INTERPOLATED: "interpolated",
+    State.ABSENT: "absent",
+    State.IDLE: "no traffic",
+    State.STALE: "stale",
+    State.NOT_APPLICABLE: "not applicable",
+}
+
+
+@dataclass(frozen=True)
+class UnjudgedGroup:
+    """Rules that lack the same signals on the same engines."""
+
+    rules: tuple[str, ...]
+    missing: tuple[tuple[str, State], ...]
+    targets: tuple[Target, ...]
+
+    @property
+    def lacks(self) -> str:
+        """``prefix_hit_rate (absent), waiting (stale)``."""
+        return ", ".join(f"{printable(name)} ({STATE_WORDS[state]})" for name, state in self.missing)
+
+
+def group_unjudged(diagnosis: Diagnosis) -> list[UnjudgedGroup]:
+    """Collapse the rules that could not be judged, those on most engines first."""
+    where: dict[tuple[str, tuple[tuple[str, State], ...]], list[Target]] = {}
+    for report in diagnosis.targets:
+        for unjudged in report.unknown:
+            where.setdefault((unjudged.rule, unjudged.missing), []).append(report.target)
+    rules: dict[tuple[tuple[tuple[str, State], ...], tuple[Target, ...]], list[str]] = {}
+    for (rule, missing), targets in where.items():
+        rules.setdefault((missing, tuple(targets)), []).append(rule)
+    groups = [UnjudgedGroup(tuple(names), missing, targets) for (missing, targets), names in rules.items()]
+    return sorted(groups, key=lambda group: (-len(group.targets), -len(group.rules), group.rules))
