@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from tests.engines import END, INTERVAL, STEPS, readings, rule
+from tests.engines import END, INTERVAL, STEPS, readings, rule, target
 
 from palanca import expressions
 from palanca.engine import ReadingsEnvironment, evaluate, held, missing_names, thresholds_of
@@ -176,3 +176,37 @@ def test_missing_names(when: str, lacking: list[str]) -> None:
     read = readings({"kv_cache_usage": 0.9}, facts={"prefix_caching": False, "max_num_seqs": 4.0})
     environment = ReadingsEnvironment(read, {"half": 0.5})
     assert lacking == missing_names(expressions.parse(when), environment, 0)
+
+
+# --- fleets --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("function", "first", "alone"),
+    [("fleet_min", 2.0, 9.0), ("fleet_max", 6.0, 9.0), ("fleet_mean", 4.0, 9.0), ("fleet_median", 4.0, 9.0),
+     ("fleet_count", 2.0, 1.0)],
+)  # fmt: skip
+def test_fleet_functions_stay_within_a_model(function: str, first: float, alone: float) -> None:
+    """Engines of one command line are compared with each other, and with no other model."""
+    targets = [target("a"), target("b"), target("c"), target("d", model_name="other")]
+    found = readings({"running": 2.0}, {"running": 6.0}, {"running": State.ABSENT}, {"running": 9.0}, targets=targets)
+    environment = ReadingsEnvironment(found, {})
+    got = environment.fleet(function, environment.number("running"))[:, -1]
+    assert [first, first, first, alone] == got.tolist()
+
+
+def test_a_fleet_without_numbers_is_unknown() -> None:
+    """Where no engine has a number there is nothing to compare, and no engine is counted."""
+    found = readings({"running": State.ABSENT}, {"running": State.IDLE})
+    environment = ReadingsEnvironment(found, {})
+    assert np.isnan(environment.fleet("fleet_max", environment.number("running"))).all()
+    assert 0.0 == float(environment.fleet("fleet_count", environment.number("running"))[0, -1])
+
+
+def test_optional_facts_make_a_rule_not_applicable() -> None:
+    """What nobody gave and nothing shows is no gap, where the fact is optional."""
+    one = rule(when="client.ttft_p99 > half")
+    found = readings({"running": 1.0})
+    assert Truth.UNKNOWN == evaluate([one], found)[0].when[0, -1]
+    optional = frozenset({"client.ttft_p99"})
+    assert Truth.NOT_APPLICABLE == evaluate([one], found, optional)[0].when[0, -1]

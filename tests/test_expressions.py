@@ -32,6 +32,7 @@ from palanca.expressions import (
     number,
     parse,
     unit_of,
+    uses_fleet,
     walk,
 )
 from palanca.expressions import text as write
@@ -74,6 +75,9 @@ class Given:
 
     def not_applicable(self, name: str) -> NDArray[np.bool_]:
         return np.asarray(name in self.absent)
+
+    def fleet(self, function: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.broadcast_to(values.max(axis=0) if function == "fleet_max" else len(values), values.shape)
 
 
 def shape(node: Node) -> str:
@@ -748,3 +752,34 @@ def test_truth_is_an_array_of_codes() -> None:
 
     np.testing.assert_array_equal([[F, U, T], [F, F, T]], truth)
     assert np.uint8 == truth.dtype
+
+
+# --- fleets and defaults -------------------------------------------------------------------------
+
+
+def test_fleet_functions_ask_the_environment() -> None:
+    """The environment knows which engines belong together; every engine gets the number of its model."""
+    given = Given({"load": [[1.0], [5.0]]})
+    assert [[5.0], [5.0]] == number(parse("fleet_max(load)"), given).tolist()
+    assert [[2.0], [2.0]] == number(parse("fleet_count(load)"), given).tolist()
+
+
+def test_fleet_functions_have_units() -> None:
+    """A count is of engines, everything else keeps its unit."""
+    units = {"load": Unit.parse("requests")}
+    assert Unit.parse("requests") == unit_of(parse("fleet_median(load)"), units)
+    assert Unit.parse("engines") == unit_of(parse("fleet_count(load)"), units)
+    assert uses_fleet(parse("load > fleet_mean(load)"))
+    assert not uses_fleet(parse("load > load"))
+
+
+def test_default_stands_in_for_what_is_missing() -> None:
+    """A value formula may go on without a number that is not there."""
+    assert 7.0 == float(number(parse("default(a, 7)"), Given({"a": math.nan})))
+    assert 3.0 == float(number(parse("default(a, 7)"), Given({"a": 3.0})))
+
+
+def test_default_is_no_condition() -> None:
+    """In a condition it would make unknown look known."""
+    with pytest.raises(ExpressionError, match="would make an unknown look known"):
+        check_condition(parse("default(a, b) > b"), {"a": Unit(), "b": Unit()})

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from palanca import __version__
-from palanca.commands import backtest, diagnose, options, rules, size, verify
+from palanca.commands import backtest, diagnose, doctor, options, rules, size, verify
 from palanca.errors import EXIT_USAGE, PalancaError
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app = typer.Typer(
     help="Which vLLM flag to change, to what value, why, and whether it worked.",
 )
 app.command("diagnose")(diagnose.diagnose)
+app.command("doctor")(doctor.doctor)
 app.command("verify")(verify.verify)
 app.command("backtest")(backtest.backtest)
 app.command("size")(size.size)

@@ -172,8 +172,9 @@ def _apart(sides: tuple[Load, Load], steps: tuple[Steps, Steps]) -> str:
 
 
 def _times(before: float, after: float) -> str:
-    return f"{number(float(f'{after / before:.2g}'), "ratio")} times"
+    rounded = float(f"{after / before:.2g}")
+    return f"{number(rounded, 'ratio')} times"
 
 
 def _both(before: float, after: float, unit: str) -> str:
-    return f"{number(before, "ratio")} to {number(after, unit)}"
+    return f"{number(before, 'ratio')} to {number(after, unit)}"

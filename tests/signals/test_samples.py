@@ -434,3 +434,18 @@ def test_the_store_groups_by_times() -> None:
 def test_the_grid_ends_at_its_end() -> None:
     """Steps are evenly spaced, in whole milliseconds, the last one at the end."""
     np.testing.assert_array_equal(Grid(100.0004, 3, 30).times, [40.0, 70.0, 100.0])
+
+
+def test_an_offset_reads_what_was_before() -> None:
+    """The window is shifted back as a whole."""
+    rising = series(RUNNING, [float(index) for index in range(41)])
+    end, back = 600.0, 150.0
+    shifted = Leaf("avg", "num_requests_running", 60, offset=back)
+
+    assert only(Leaf("avg", "num_requests_running", 60), rising, end=end - back) == only(shifted, rising, end=end)
+    assert only(NOW, rising, end=end - back) == only(Leaf("now", "num_requests_running", 60, offset=back), rising)
+
+
+def test_samples_are_counted() -> None:
+    """A closed window of two minutes holds nine samples at 15 s."""
+    assert 9.0 == only(Leaf("count", "num_requests_running", 120), series(RUNNING, [1.0] * 41))

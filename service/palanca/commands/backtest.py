@@ -80,9 +80,6 @@ def backtest(
     if not summary:
         options.say(json.dumps(writer.summary_document(made.summaries(), span.start, span.end, span.step)))
         return
-    from rich.console import Console
-
-    console = Console()
-    color = console.is_terminal and not console.no_color
-    text = writer.render(made.summaries(), span.start, span.end, span.step, width=console.width, color=color)
+    width, color = options.terminal()
+    text = writer.render(made.summaries(), span.start, span.end, span.step, width=width, color=color)
     options.say(text, color=True)

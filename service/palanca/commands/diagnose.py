@@ -21,9 +21,7 @@ def diagnose(
     *,
     prometheus: options.PrometheusUrl = None,
     scrape: options.Scrape = None,
-    wait: Annotated[
-        str, typer.Option(metavar="DURATION", help="How long to watch a vLLM server that is scraped.")
-    ] = "15s",
+    wait: options.Wait = "15s",
     recording: options.Recording = None,
     at: options.At = None,
     window: options.Window = None,
@@ -107,13 +105,10 @@ def _write(result: Diagnosis, output: str, catalogue: Catalogue) -> None:
 
         options.say(markdown.render(result, catalogue))
     else:
-        from rich.console import Console
-
         from palanca.render import text
 
-        console = Console()
-        color = console.is_terminal and not console.no_color
-        options.say(text.render(result, width=console.width, color=color, catalogue=catalogue), color=True)
+        width, color = options.terminal()
+        options.say(text.render(result, width=width, color=color, catalogue=catalogue), color=True)
 
 
 def exit_code(result: Diagnosis, fail_on: str) -> int:

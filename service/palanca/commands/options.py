@@ -55,6 +55,9 @@ PrometheusUrl = Annotated[
 Scrape = Annotated[
     list[str] | None, typer.Option("--scrape", metavar="URL", help="A vLLM server to scrape (repeatable).")
 ]
+Wait = Annotated[
+    str, typer.Option("--wait", metavar="DURATION", help="How long to watch a vLLM server that is scraped.")
+]
 Format = Annotated[Literal["text", "json", "markdown"], typer.Option("--format", help="How the result is written.")]
 Header = Annotated[
     list[str] | None,
@@ -191,6 +194,14 @@ def _secret(path: Path, option: str) -> str:
     if not text or "\n" in text:
         raise usage(f"{option} {path}: one line is needed", "the file holds the secret and nothing else")
     return text
+
+
+def terminal() -> tuple[int, bool]:
+    """Width of the terminal, and whether it shows colours (NO_COLOR is obeyed)."""
+    from rich.console import Console
+
+    console = Console()
+    return console.width, console.is_terminal and not console.no_color
 
 
 def say(text: str, *, color: bool | None = None) -> None:

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from palanca.sources.session import Access
 
 DAY_S = 86400.0
+_ONE_OF = "give one of URL, --prometheus URL, --scrape URL or --recording FILE"
 
 
 def make(
@@ -31,32 +32,41 @@ def make(
     catalogue: Catalogue,
 ) -> Source:
     """Make the one source that was asked for. Raises ``SourceError`` and ``UsageError``."""
-    given = [one for one in (url, prometheus, scrape or None, recording) if one is not None]
-    if len(given) != 1:
-        what = "nothing to read" if not given else "several sources"
-        raise options.usage(what, "give one of URL, --prometheus URL, --scrape URL or --recording FILE")
     if recording is not None:
+        if url or prometheus or scrape:
+            raise options.usage("several sources", _ONE_OF)
         from palanca.sources.recording import RecordingSource
 
         return RecordingSource(recording)
-    if url is not None:
-        from palanca.sources.detect import what_is
-
-        if what_is(url, access, catalogue.metrics) == "vllm":
-            scrape = [url]
-        else:
-            prometheus = url
-    if scrape:
+    kind, addresses = servers(url=url, prometheus=prometheus, scrape=scrape, access=access, catalogue=catalogue)
+    if kind == "vllm":
         from palanca.sources.scrape import ScrapeSource
 
-        return ScrapeSource(scrape, access, wait=wait, clock=time.time, sleep=time.sleep, progress=_progress())
+        return ScrapeSource(addresses, access, wait=wait, clock=time.time, sleep=time.sleep, progress=progress())
     from palanca.sources.prometheus import Prometheus
     from palanca.sources.server import PrometheusSource
 
-    return PrometheusSource(Prometheus(prometheus or "", access), clock=time.time)
+    return PrometheusSource(Prometheus(addresses[0], access), clock=time.time)
 
 
-def _progress() -> _Bar | None:
+def servers(
+    *, url: str | None, prometheus: str | None, scrape: Sequence[str] | None, access: Access, catalogue: Catalogue
+) -> tuple[Literal["prometheus", "vllm"], list[str]]:
+    """Return what kind of servers was named, and their addresses. Raises ``SourceError`` and ``UsageError``."""
+    given = [one for one in (url, prometheus, scrape or None) if one is not None]
+    if len(given) != 1:
+        raise options.usage("several sources" if given else "nothing to read", _ONE_OF)
+    if scrape:
+        return "vllm", list(scrape)
+    if prometheus is not None:
+        return "prometheus", [prometheus]
+    from palanca.sources.detect import what_is
+
+    return what_is(url or "", access, catalogue.metrics), [url or ""]
+
+
+def progress() -> _Bar | None:
+    """Make a progress bar, where there is a terminal to show it on."""
     return _Bar() if sys.stderr.isatty() else None
 
 

@@ -179,8 +179,5 @@ def _write(result: Verification, output: str, catalogue: Catalogue) -> None:
     if output == "json":
         options.say(json.dumps(writer.document(result), indent=2))
         return
-    from rich.console import Console
-
-    console = Console()
-    color = console.is_terminal and not console.no_color
-    options.say(writer.render(result, width=console.width, color=color, catalogue=catalogue), color=True)
+    width, color = options.terminal()
+    options.say(writer.render(result, width=width, color=color, catalogue=catalogue), color=True)

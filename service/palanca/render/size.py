@@ -75,7 +75,7 @@ def _what(sizing: Sizing, width: int) -> list[str]:
 
 def _verdict(sizing: Sizing, width: int) -> list[str]:
     if sizing.fits:
-        return [f"FITS: {number(sizing.value("sequences"), "ratio")} such users at once"]
+        return [f"FITS: {number(sizing.value('sequences'), 'ratio')} such users at once"]
     lines = [line for text in sizing.problems for line in _wrapped(f"DOES NOT FIT: {text}", width, "")]
     return [*lines, "What would:", *_bullets(sizing.remedies, width)]
 
