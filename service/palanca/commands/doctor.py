@@ -19,6 +19,7 @@ def doctor(
     prometheus: options.PrometheusUrl = None,
     scrape: options.Scrape = None,
     wait: options.Wait = "15s",
+    at: options.At = None,
     match: options.Match = None,
     output: Annotated[Literal["text", "json"], typer.Option("--format", help="How the result is written.")] = "text",
     header: options.Header = None,
@@ -35,6 +36,7 @@ def doctor(
 
     Exit code: 0 nothing in the way, 1 something to mend, 2 usage, 3 nothing could be reached or judged.
     """
+    from palanca.moments import parse_moment
     from palanca.poll import Question
     from palanca.render import doctor as writer
     from palanca.sources.checkup import check_prometheus, check_servers
@@ -52,7 +54,8 @@ def doctor(
         insecure=insecure,
         timeout=timeout,
     )
-    question = Question(matchers=options.matchers(match or []))
+    moment = None if at is None else parse_moment(at, now=time.time())
+    question = Question(at=moment, matchers=options.matchers(match or []))
     kind, addresses = sources.servers(url=url, prometheus=prometheus, scrape=scrape, access=reach, catalogue=catalogue)
     if kind == "vllm":
         span = options.positive(wait, "--wait")
