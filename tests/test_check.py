@@ -508,3 +508,21 @@ def test_runbooks(tmp_path: Path) -> None:
 
     written(missing, "\n".join(RUNBOOK_HEADINGS))
     assert [] == check_runbooks(catalogue, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{proposed / runnin}", "unknown name 'runnin'"),
+        ("{proposed + preemptions_per_minute}", "units differ"),
+        ("{proposed", "braces: expected '}' before end of string"),
+    ],
+)
+def test_computed_effects(tmp_path: Path, text: str, message: str) -> None:
+    """Expressions in the braces of an effect are checked like all others."""
+    folder = copied(tmp_path)
+    old = (folder / SATURATED).read_text(encoding="utf-8")
+    first = next(line for line in old.splitlines() if line.strip().startswith("trade_off:"))
+    changed(folder, SATURATED, first, f'{first}\n    effect_computed: "{text}"')
+
+    assert any(message in one for one in faults(folder))

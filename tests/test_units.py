@@ -77,3 +77,11 @@ def test_division_undoes_multiplication(one: Unit, other: Unit) -> None:
     assert other.times(one) == one.times(other)
     assert one == one.times(RATIO)
     assert one == one.times(other).times(other, -1)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("tokens/s", "tokens/s"), ("1/min", "1/min"), ("ratio", "ratio"), ("request", "requests")]
+)
+def test_plural(text: str, expected: str) -> None:
+    """Behind a number a unit stands in the plural."""
+    assert expected == Unit.parse(text).plural

@@ -34,6 +34,10 @@ class ReadingsEnvironment:
         self._readings, self._thresholds, self._optional = readings, thresholds, optional
         self._facts: dict[str, Numbers] = {}
 
+    def including(self, more: Mapping[str, float]) -> ReadingsEnvironment:
+        """Return the same environment with further named numbers."""
+        return ReadingsEnvironment(self._readings, {**self._thresholds, **more}, self._optional)
+
     def fleet(self, function: str, values: Numbers) -> Numbers:
         """Apply a function over the engines of each scope; missing numbers are left out, NaN where all are missing."""
         table = np.broadcast_to(values, (len(self._readings.targets), len(self._readings.times)))

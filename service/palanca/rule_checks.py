@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from palanca.errors import Fault
     from palanca.loader import Document, Keys
-    from palanca.model import Lever, Rule
+    from palanca.model import Advice, Catalogue, Lever, Rule
 
 Units = dict[str, Unit | str]
 
@@ -105,6 +105,31 @@ def _check_braces(document: Document, summary: str, units: Units) -> Iterator[Fa
             yield document.fault(("summary",), f"unknown name {field!r} in braces", nearest(field, units))
 
 
+def _check_computed(document: Document, at: Keys, advice: Advice, units: Units, used: set[str]) -> Iterator[Fault]:
+    """Check the expressions in the braces of computed effects and trade-offs."""
+    for key in ("effect_computed", "trade_off_computed"):
+        try:
+            fields = [field for _, field, _, _ in Formatter().parse(getattr(advice, key) or "") if field is not None]
+        except ValueError as error:
+            yield document.fault((*at, key), f"braces: {error}", "expressions go in braces: {proposed / running}")
+            continue
+        for field in fields:
+            yield from check_expression(document, (*at, key), field, units, condition=False)[1]
+            used |= names_in(field)
+
+
+def lever_unit(lever: Lever | None) -> Unit:
+    """Unit of a lever's value, a ratio where it has none."""
+    return RATIO if lever is None else unit_of_lever(lever) or RATIO
+
+
+def units_for(catalogue: Catalogue, rule: Rule) -> Units:
+    """Units of everything that an expression of the rule may name."""
+    units: Units = {name: Unit.parse(signal.unit) for name, signal in catalogue.signals.items()}
+    units |= {name: Unit.parse(fact.unit) for name, fact in catalogue.facts.items() if fact.type == "number"}
+    return units | {name: Unit.parse(threshold.unit) for name, threshold in rule.thresholds.items()}
+
+
 def _conditions(rule: Rule) -> Iterator[tuple[Keys, str]]:
     yield ("when",), rule.when
     for key in ("supports", "contradicts"):
@@ -123,6 +148,7 @@ def _check_advice(
     for index, advice in enumerate(rule.levers):
         at: Keys = ("levers", index)
         lever = levers.get(advice.lever)
+        yield from _check_computed(document, at, advice, units | {"proposed": lever_unit(lever)}, used)
         if advice.value is not None and (lever is None or not lever.values):
             used |= names_in(advice.value)
         if lever is None:

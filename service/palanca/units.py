@@ -12,6 +12,7 @@ _WORDS = {
     "requests": "request", "tokens": "token", "blocks": "block", "drafts": "draft", "preemptions": "preemption",
     "restarts": "restart", "engines": "engine", "steps": "step", "samples": "sample",
 }  # fmt: skip
+_PLURALS = {singular: plural for plural, singular in _WORDS.items()}
 _KNOWN = frozenset({"s", "min", "bytes", "flops", *_WORDS.values()})
 _NONE = frozenset({"", "1", "ratio"})
 
@@ -51,6 +52,12 @@ class Unit:
         for word, power in other.powers:
             powers[word] = powers.get(word, 0) + sign * power
         return self._of(powers)
+
+    @property
+    def plural(self) -> str:
+        """As it stands behind a number: ``tokens/s``; ``ratio`` for the empty product."""
+        above, slash, below = str(self).partition("/")
+        return " ".join(_PLURALS.get(word, word) for word in above.split(" ")) + slash + below
 
     def __str__(self) -> str:
         """``token/s``; ``ratio`` for the empty product."""

@@ -240,3 +240,23 @@ def test_order() -> None:
         "replicas",
     ]  # fmt: skip
     assert expected == [one.lever for one in made(rule(levers=levers))]
+
+
+# --- effects with numbers ------------------------------------------------------------------------
+
+
+def test_effects_carry_numbers() -> None:
+    """Expressions in braces become numbers with units, the proposed value among them."""
+    one = only({
+        "value": "running_max + running_max", "effect": "faster",
+        "effect_computed": "{proposed} instead of {running_max}, {proposed / running_max} times",
+    })  # fmt: skip
+    assert one is not None
+    assert "faster; 192 requests instead of 96 requests, 2 times" == one.effect
+
+
+def test_effects_without_their_numbers_stay_plain() -> None:
+    """Where a number is not known nothing is said instead of a gap."""
+    one = only({"effect": "faster", "effect_computed": "{kv_tokens} fit"})
+    assert one is not None
+    assert "faster" == one.effect

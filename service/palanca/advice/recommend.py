@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from string import Formatter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy as np
 from palanca import expressions
 from palanca.advice.levers import spell
 from palanca.model import Recommendation, Truth
+from palanca.quantities import number
+from palanca.rule_checks import lever_unit, units_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,6 +76,11 @@ def _recommendation(
     )
     if spelling is None:
         return None
+
+    def with_numbers(text: str, template: str | None) -> str:
+        filled = None if template is None else _filled(template, advice, rule, row, environment, catalogue, proposed)
+        return text if filled is None else f"{text}; {filled}"
+
     if spelling.others:
         computed_from += (
             f"; in older releases of the range {version.text if version else ''}: {', '.join(spelling.others)}"
@@ -87,8 +95,8 @@ def _recommendation(
         argument=spelling.argument,
         computed_from=computed_from,
         why=advice.why,
-        effect=advice.effect,
-        trade_off=advice.trade_off,
+        effect=with_numbers(advice.effect, advice.effect_computed),
+        trade_off=with_numbers(advice.trade_off, advice.trade_off_computed),
         verify=rule.verify,
         risk=advice.risk,
         applies_to="this engine",
@@ -121,6 +129,32 @@ def _value(advice: Advice, lever: Lever, row: int, environment: ReadingsEnvironm
         value = float(np.floor(value))
     shown = ", ".join(f"{name} = {known:.6g}" for name, known in inputs.items())
     return round(value, 6), f"{advice.value} with {shown}"
+
+
+def _filled(
+    template: str,
+    advice: Advice,
+    rule: Rule,
+    row: int,
+    environment: ReadingsEnvironment,
+    catalogue: Catalogue,
+    proposed: Value,
+) -> str | None:
+    """Put numbers into the braces of a template; None when one of them is not known."""
+    units = units_for(catalogue, rule) | {"proposed": lever_unit(catalogue.levers[advice.lever])}
+    given = float(proposed) if isinstance(proposed, int | float) and not isinstance(proposed, bool) else float("nan")
+    parts = []
+    for literal, field, _, _ in Formatter().parse(template):
+        parts.append(literal)
+        if field is None:
+            continue
+        node = expressions.parse(field)
+        table = np.atleast_2d(expressions.number(node, environment.including({"proposed": given})))
+        value = float(table[row % len(table), -1])
+        if not np.isfinite(value):
+            return None
+        parts.append(number(value, expressions.unit_of(node, units).plural, digits=2))
+    return "".join(parts)
 
 
 def _scalar(name: str, environment: ReadingsEnvironment, row: int) -> float:

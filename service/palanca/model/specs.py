@@ -210,6 +210,8 @@ class Advice(Spec):
 
     ``value`` is an expression over signals, facts and thresholds, or a quoted word for levers with words as values.
     ``order``: 1 removes the bottleneck, 2 moves it, 3 works around it. ``only_if`` / ``unless``: conditions.
+    ``effect_computed`` and ``trade_off_computed`` are added where all expressions in their braces have numbers;
+    ``proposed`` is the value that is recommended.
     """
 
     lever: str
@@ -219,6 +221,8 @@ class Advice(Spec):
     why: str
     effect: str
     trade_off: str
+    effect_computed: str | None = None
+    trade_off_computed: str | None = None
     value: str | None = None
     no_value: str | None = None
     only_if: str | None = None
