@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from palanca import expressions
+from palanca.advice.arithmetic import EFFICIENCY
 from palanca.advice.recommend import recommend
 from palanca.advice.reconcile import reconcile
 from palanca.engine import Held, Verdict, evaluate, held, missing_names
@@ -292,12 +293,17 @@ def _status(findings: Sequence[Finding], signals: Mapping[str, SignalValue]) -> 
     return "idle" if asleep or (quiet and all(value == 0 for value in quiet)) else "ok"
 
 
+def _attainable(floor: object) -> float | None:
+    """Step time that a GPU really reaches, in seconds, from the one that its nominal bandwidth allows."""
+    return float(floor) / EFFICIENCY if isinstance(floor, int | float) and not isinstance(floor, bool) else None
+
+
 def _bottleneck(signals: Mapping[str, SignalValue], facts: Mapping[str, object]) -> dict[str, float | None]:
     """Share in use of each resource; None where it cannot be known.
 
     slots: running / max_num_seqs. kv: usage. token_budget: mean tokens of a step / budget. prefill: requests in prefill
     at once (Little: rate x mean time), at most 1. frontend: share of TTFT outside the engine. decode needs the
-    bandwidth of the hardware and is unknown without it.
+    bandwidth of the hardware: shortest step / mean inter-token latency; unknown without it.
     """
 
     def value(name: str) -> float | None:
@@ -316,6 +322,6 @@ def _bottleneck(signals: Mapping[str, SignalValue], facts: Mapping[str, object])
         "kv": value("kv_cache_usage"),
         "token_budget": share(value("iteration_tokens_mean"), facts.get("max_num_batched_tokens")),
         "prefill": share(times(rate, value("prefill_time_mean")), 1.0),
-        "decode": None,
+        "decode": share(_attainable(facts.get("step_floor")), value("itl_mean")),
         "frontend": share(value("frontend_share"), 1.0),
     }

@@ -18,7 +18,7 @@ from palanca.releases import Release
 from palanca.signals.versions import available
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -165,10 +165,12 @@ def add_facts(
     flags: Mapping[str, str] | None = None,
     objectives: Mapping[str, float] | None = None,
     servers: Mapping[str, Mapping[str, Fact]] | None = None,
+    settings: Callable[[Target], Mapping[str, Fact]] | None = None,
 ) -> Readings:
     """Return the readings with the facts of every target; what is given wins over what is reported or inferred.
 
-    ``servers`` are facts that servers report outside of their metrics, by instance.
+    ``servers`` are facts that servers report outside of their metrics, by instance; ``settings`` gives those that the
+    operator wrote down for a target.
     """
     made = []
     for row, target in enumerate(readings.targets):
@@ -177,6 +179,7 @@ def add_facts(
         facts |= infer(readings, row, catalogue)
         facts |= reported(catalogue, readings.info[row], _engines(readings.targets, target))
         facts |= (servers or {}).get(target.get("instance"), {})
+        facts |= settings(target) if settings is not None else {}
         facts |= given(catalogue, flags or {})
         for name, value in (objectives or {}).items():
             facts[name] = Fact(value, "given", "--slo")

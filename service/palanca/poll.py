@@ -19,7 +19,7 @@ from palanca.signals.readings import read, widen
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from palanca.model import Catalogue, Diagnosis, Fact, Readings, ServerReport, SourceInfo
+    from palanca.model import Catalogue, Diagnosis, Fact, Readings, ServerReport, SourceInfo, Target
     from palanca.signals.leaves import Reader
 
 INTERVAL_S = 15.0
@@ -37,6 +37,7 @@ class Question:
     matchers: Mapping[str, str] = field(default_factory=dict)
     flags: Mapping[str, str] = field(default_factory=dict)
     objectives: Mapping[str, float] = field(default_factory=dict)
+    settings: Callable[[Target], Mapping[str, Fact]] | None = None
 
 
 @dataclass(frozen=True)
@@ -142,4 +143,11 @@ def _with_facts(
     question: Question,
     reported: Mapping[str, Mapping[str, Fact]] | None = None,
 ) -> Readings:
-    return add_facts(readings, catalogue, flags=question.flags, objectives=question.objectives, servers=reported)
+    return add_facts(
+        readings,
+        catalogue,
+        flags=question.flags,
+        objectives=question.objectives,
+        servers=reported,
+        settings=question.settings,
+    )

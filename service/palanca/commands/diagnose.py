@@ -29,6 +29,7 @@ def diagnose(
     serve_args: options.ServeArgs = None,
     manifest: options.Manifest = None,
     slo: options.Slo = None,
+    config: options.Config = None,
     output: options.Format = "text",
     fail_on: Annotated[
         Literal["warning", "critical"], typer.Option(help="Severity from which the exit code is 1.")
@@ -77,6 +78,7 @@ def diagnose(
             matchers=options.matchers(match or []),
             flags=options.flags(serve_args, manifest),
             objectives=options.objectives(slo or [], catalogue),
+            settings=options.settings(config, catalogue, rules),
         )
         result = run(catalogue, source, question)
     except SourceError as error:

@@ -13,9 +13,9 @@ import typer
 from palanca.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from palanca.model import Catalogue
+    from palanca.model import Catalogue, Fact, Target
     from palanca.sources.session import Access
 
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
@@ -45,6 +45,9 @@ Manifest = Annotated[
 Slo = Annotated[
     list[str] | None,
     typer.Option("--slo", metavar="NAME=SECONDS", help="Objective, e.g. ttft_p99=0.8 (repeatable)."),
+]
+Config = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="Settings: what is known of each target.")
 ]
 Recording = Annotated[
     Path | None, typer.Option("--recording", metavar="FILE", help="OpenMetrics text with timestamps, plain or gzip.")
@@ -143,6 +146,21 @@ def objectives(texts: Sequence[str], known: Catalogue) -> dict[str, float]:
         if not 0 < made[f"slo.{name}"] < float("inf"):
             raise usage(f"--slo {name} must be above 0", "seconds, e.g. 0.8")
     return made
+
+
+def settings(
+    path: Path | None, known: Catalogue, overlay: Path | None
+) -> Callable[[Target], Mapping[str, Fact]] | None:
+    """Read a settings file; None without one. Raises ``RuleFileError``."""
+    if path is None:
+        return None
+    from palanca.advice.hardware import load_hardware
+    from palanca.resources import shipped
+    from palanca.settings import facts_for, load_targets
+
+    hardware = load_hardware([shipped("rules"), *([overlay] if overlay else [])])
+    targets = load_targets(path, known, hardware)
+    return lambda target: facts_for(target, targets)
 
 
 def access(

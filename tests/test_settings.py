@@ -1,0 +1,89 @@
+"""Settings of targets: what no metric shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.engines import shipped
+
+from palanca.advice.hardware import load_hardware
+from palanca.errors import RuleFileError
+from palanca.model import Target
+from palanca.resources import shipped as folder
+from palanca.settings import TargetFacts, facts_for, load_targets
+
+MODELS = Path(__file__).parent / "data" / "models"
+
+
+def loaded(place: Path, text: str) -> tuple[TargetFacts, ...]:
+    path = place / "palanca.yaml"
+    path.write_text(text, encoding="utf-8")
+    return load_targets(path, shipped(), load_hardware([folder("rules")]))
+
+
+def test_facts_of_a_target(tmp_path: Path) -> None:
+    """Flags, objectives, what clients see and hardware become facts that are given."""
+    text = f"""
+targets:
+  - match: {{model_name: llama}}
+    serve_args: "--max-num-seqs 64"
+    gpu: H100 SXM
+    gpus: 2
+    model_config: {MODELS / "qwen2.5-7b.json"}
+    slo: {{ttft_p99: 0.8}}
+    client: {{concurrency: 64, ttft_p99: 2.1}}
+"""
+    facts = facts_for(Target.of({"model_name": "llama", "job": "vllm"}), loaded(tmp_path, text))
+    found = {name: fact.value for name, fact in facts.items()}
+
+    assert {
+        "max_num_seqs": 64.0,
+        "speculation": False,
+        "gpu": "h100-sxm",
+        "gpus": 2.0,
+        "gpu_bandwidth": 3.35e12,
+        "slo.ttft_p99": 0.8,
+        "client.concurrency": 64.0,
+        "client.ttft_p99": 2.1,
+    } == {name: value for name, value in found.items() if name != "weight_bytes"}
+    assert pytest.approx(15.23e9, rel=0.01) == found["weight_bytes"]
+    assert {"given"} == {fact.provenance for fact in facts.values()}
+
+
+def test_later_entries_win(tmp_path: Path) -> None:
+    """An entry for one engine follows one for the fleet."""
+    text = """
+targets:
+  - match: {job: vllm}
+    slo: {ttft_p99: 1}
+  - match: {job: vllm, instance: "a:8000"}
+    slo: {ttft_p99: 2}
+"""
+    known = loaded(tmp_path, text)
+    assert 2.0 == facts_for(Target.of({"job": "vllm", "instance": "a:8000"}), known)["slo.ttft_p99"].value
+    assert 1.0 == facts_for(Target.of({"job": "vllm", "instance": "b:8000"}), known)["slo.ttft_p99"].value
+    assert {} == facts_for(Target.of({"job": "other"}), known)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("targets: [{slo: {ttft_p99: 1}}]", "key 'match' is missing"),
+        ("targets: [{match: {}}]", "1:19: Dictionary should have at least 1 item"),
+        ("target: []", "unknown key 'target' (did you mean targets?)"),
+        ("targets: [{match: {a: b}, slo: {ttft: 1}}]", "1:33: unknown name 'ttft' (one of ttft_p99,"),
+        ("targets: [{match: {a: b}, slo: {ttft_p99: -1}}]", "must be a number above 0"),
+        ("targets: [{match: {a: b}, client: {x: 1}}]", "unknown name 'x' (one of ttft_p99, concurrency)"),
+        ("targets: [{match: {a: b}, gpu: rtx-4091}]", "rtx-4090"),
+        ("targets: [{match: {a: b}, gpus: 0}]", "greater than or equal to 1"),
+        ("targets: [{match: {a: b}, model_config: none.json}]", "none.json"),
+        ('targets: [{match: {a: b}, serve_args: "--max-num-seqs x"}]', "'x' is not a number"),
+    ],
+)  # fmt: skip
+def test_faults(tmp_path: Path, text: str, message: str) -> None:
+    """What cannot be meant is told with its place."""
+    with pytest.raises(RuleFileError) as caught:
+        loaded(tmp_path, text)
+    assert message in str(caught.value)
+    assert str(caught.value).startswith(f"{tmp_path / 'palanca.yaml'}:1:")
