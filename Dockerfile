@@ -12,20 +12,15 @@ RUN pip wheel --no-cache-dir --no-deps --wheel-dir /dist . \
 
 FROM python:3.11-slim
 
-RUN useradd --system --uid 10001 --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin palanca \
-    && install -d -o palanca -g palanca -m 0750 /var/lib/palanca
+RUN useradd --system --uid 10001 --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin palanca
 COPY --from=build /opt/palanca /opt/palanca
 
-# The history lies in $XDG_STATE_HOME/palanca.
 ENV PATH=/opt/palanca/bin:$PATH \
     PYTHONUNBUFFERED=1 \
-    PYTHONDONTWRITEBYTECODE=1 \
-    XDG_STATE_HOME=/var/lib
+    PYTHONDONTWRITEBYTECODE=1
 
 # By number, so that Kubernetes can check `runAsNonRoot`.
 USER 10001:10001
-WORKDIR /var/lib/palanca
-VOLUME ["/var/lib/palanca"]
-EXPOSE 9797
+WORKDIR /tmp
 ENTRYPOINT ["palanca"]
-CMD ["serve", "--host", "0.0.0.0"]
+CMD ["--help"]

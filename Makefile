@@ -74,6 +74,7 @@ clean: ## Remove .venv and everything that was built
 	find service tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed, and $(PYTHON) is $$($(PYTHON) --version 2>&1); try: make PYTHON=python3.12" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
 $(RUNTIME): requirements.lock $(METADATA) | $(BIN)/python

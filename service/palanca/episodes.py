@@ -4,7 +4,7 @@
 
     (nothing) -> pending -> firing -> resolved
 
-Findings that never fire never make an event: notifications need firing (DESIGN section 4). ``keep_firing_for`` is as in
+Findings that never fire never make an event: notifications need firing (docs/design.md). ``keep_firing_for`` is as in
 Prometheus: from the first moment at which a firing rule does not hold it goes on firing for that long, and whatever
 holds again before the end (also if only pending) is the same episode.
 """

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Facts = dict[str, Fact]
 
 NARROW_KV = ("fp8", "int8", "int4", "nvfp4", "turboquant")
-"""Beginnings of --kv-cache-dtype values below 16 bits (catalogue: flags.csv, --kv-cache-dtype)."""
+"""Beginnings of --kv-cache-dtype values below 16 bits (vLLM's released code, --kv-cache-dtype)."""
 PLATEAU = 0.95
 KV_FREE = 0.9
 INFERENCE_SIGNALS = ("running_now", "waiting_now")
@@ -268,7 +268,7 @@ class _Scalars:
         return np.zeros((), dtype=bool)
 
 
-# --- inference (DESIGN section 5) ----------------------------------------------------------------
+# --- inference (docs/design.md) ----------------------------------------------------------------
 
 
 def infer(readings: Readings, row: int, catalogue: Catalogue) -> Facts:

@@ -170,12 +170,12 @@ def test_other_findings() -> None:
 
 
 def test_engines() -> None:
-    """Every engine has a row."""
+    """Every engine has a row, the worst status first."""
     expected = [
         "| Engine | Status | vLLM | Running | Waiting | KV | TTFT p99 | ITL p99 |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
-        "| `llama-3-8b @ 10.0.0.5:8000` | ok | 0.24.0-0.33.0 | 27.4 requests | 0 requests | 0.41 | 121 ms | 31 ms |",
         "| `llama-3-8b @ 10.0.0.6:8000` | idle | - | 0 requests | 0 requests | 0 | - | - |",
+        "| `llama-3-8b @ 10.0.0.5:8000` | ok | 0.24.0-0.33.0 | 27.4 requests | 0 requests | 0.41 | 121 ms | 31 ms |",
     ]
     assert expected == section(diagnosis(report(), replace(idle(1), version=None)), "## Engines")[:4]
 

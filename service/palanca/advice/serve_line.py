@@ -51,7 +51,7 @@ def default_engine(release: Release) -> Engine:
 
 
 def fp8_kv(capability: tuple[int, int], release: Release) -> Fp8Support:
-    """What an FP8 KV cache means on a GPU in a release (vLLM's code; on Ada see NOTES section 12)."""
+    """What an FP8 KV cache means on a GPU in a release (vLLM's code; on Ada see vLLM's released code)."""
     if capability < _ADA:
         note = (
             "an FP8 KV cache below compute capability 8.9 depends on the attention backend; try it before relying on it"

@@ -54,8 +54,8 @@ def backtest(
         timeout=timeout,
     )
     source = sources.make(
-        url=None,
-        prometheus=prometheus if url is None else url,
+        url=None if prometheus is None else url,
+        prometheus=url if prometheus is None else prometheus,
         scrape=None,
         recording=recording,
         access=reach,
@@ -76,7 +76,7 @@ def backtest(
     )
     for episode in made.run():
         if not summary:
-            options.say(writer.line(episode, span.end))
+            options.say(writer.line(episode, span.time(span.steps - 1)))
     if not summary:
         options.say(json.dumps(writer.summary_document(made.summaries(), span.start, span.end, span.step)))
         return

@@ -71,8 +71,8 @@ def verify(
             timeout=timeout,
         )
         source = sources.make(
-            url=None,
-            prometheus=prometheus if url is None else url,
+            url=None if prometheus is None else url,
+            prometheus=url if prometheus is None else prometheus,
             scrape=None,
             recording=recording,
             access=reach,

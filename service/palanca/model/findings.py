@@ -26,7 +26,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """One change of one lever at one target, in the words of DESIGN section 6."""
+    """One change of one lever at one target, in the words of docs/design.md."""
 
     lever: str
     direction: Direction

@@ -16,6 +16,7 @@ from palanca.model import (
     Provenance,
     Recommendation,
     State,
+    Status,
     Target,
     TargetReport,
 )
@@ -265,3 +266,22 @@ def group_unjudged(diagnosis: Diagnosis) -> list[UnjudgedGroup]:
         rules.setdefault((missing, tuple(targets)), []).append(rule)
     groups = [UnjudgedGroup(tuple(names), missing, targets) for (missing, targets), names in rules.items()]
     return sorted(groups, key=lambda group: (-len(group.targets), -len(group.rules), group.rules))
+
+
+# --- the table of engines ------------------------------------------------------------------------
+
+STATUS_ORDER: tuple[Status, ...] = ("critical", "warning", "unknown", "idle", "ok")
+
+
+def worst_first(diagnosis: Diagnosis) -> list[TargetReport]:
+    """All engines, the worst status first, else in their own order."""
+    return sorted(diagnosis.targets, key=lambda report: STATUS_ORDER.index(report.status))
+
+
+def cell(report: TargetReport, name: str, *, bare: bool = False) -> str:
+    """One signal of an engine for a table: ``>=`` for a lower bound, ``-`` for none; ``bare`` drops "requests"."""
+    signal = report.signals.get(name)
+    if signal is None or signal.value is None or signal.state >= State.ABSENT:
+        return "-"
+    text = number(signal.value, "1" if bare and signal.unit == "requests" else signal.unit)
+    return f">={text}" if signal.state is State.LOWER_BOUND else text

@@ -10,9 +10,10 @@ import re
 from collections.abc import Mapping, Sequence
 
 from palanca.model import Catalogue, Diagnosis, Recommendation, Target
-from palanca.quantities import moment, number, time_span
+from palanca.quantities import moment, time_span
 from palanca.render.groups import (
     Group,
+    cell,
     change,
     details,
     evidence_rows,
@@ -21,6 +22,7 @@ from palanca.render.groups import (
     held,
     other_values,
     removed,
+    worst_first,
 )
 from palanca.render.words import (
     clip,
@@ -217,19 +219,14 @@ def _others(
 def _engines(diagnosis: Diagnosis, names: Mapping[Target, str]) -> list[str]:
     if not diagnosis.targets:
         return []
-    signals = [report.signals for report in diagnosis.targets[:TARGETS_SHOWN]]
-    numbers = [
-        [number(found[name].value, found[name].unit) if name in found else "-" for name, _ in COLUMNS]
-        for found in signals
-    ]
     rows = [
         [
             code(names[report.target]).replace("|", "\\|"),
             report.status,
             escape(report.version.text if report.version else "-"),
-            *cells,
+            *(cell(report, name) for name, _ in COLUMNS),
         ]
-        for report, cells in zip(diagnosis.targets, numbers, strict=False)
+        for report in worst_first(diagnosis)[:TARGETS_SHOWN]
     ]
     lines = ["## Engines", "", *table(["Engine", "Status", "vLLM", *(head for _, head in COLUMNS)], rows)]
     rest = len(diagnosis.targets) - TARGETS_SHOWN

@@ -9,10 +9,12 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from palanca.model import Catalogue, Diagnosis, Recommendation, State, Status, Target, TargetReport
-from palanca.quantities import moment, number, number_range, time_span
+from palanca.model import Catalogue, Diagnosis, Recommendation, State, Target, TargetReport
+from palanca.quantities import moment, number_range, time_span
 from palanca.render.groups import (
+    STATUS_ORDER,
     Group,
+    cell,
     change,
     details,
     evidence_rows,
@@ -20,6 +22,7 @@ from palanca.render.groups import (
     group_unjudged,
     held,
     other_values,
+    worst_first,
 )
 from palanca.render.words import (
     ELLIPSIS,
@@ -43,7 +46,6 @@ WARNINGS_SHOWN = 5
 LONGEST_TEXT = 1200
 """Characters of a label or message that are shown at most."""
 
-STATUS_ORDER: tuple[Status, ...] = ("critical", "warning", "unknown", "idle", "ok")
 CORE = (
     "up", "running", "waiting", "kv_cache_usage", "ttft_p99", "generation_tokens_per_second", "e2e_p99",
 )  # fmt: skip
@@ -354,7 +356,7 @@ def _core_gaps(report: TargetReport, catalogue: Catalogue | None) -> list[str]:
 
 
 def _table(page: Page, diagnosis: Diagnosis, names: Mapping[Target, str]) -> None:
-    reports = sorted(diagnosis.targets, key=lambda report: STATUS_ORDER.index(report.status))
+    reports = worst_first(diagnosis)
     if len(reports) < 2:  # noqa: PLR2004
         return
     columns = COLUMNS[: max(0, min(len(COLUMNS), (page.width - 2 - 10 - 24) // 10))]
@@ -365,21 +367,13 @@ def _table(page: Page, diagnosis: Diagnosis, names: Mapping[Target, str]) -> Non
     page.add(f"{'status':<10}{'engine':<{room}}" + "".join(f"{heading:>10}" for _, heading in columns), indent=2)
     for report in shown:
         name = clip(names[report.target], room)
-        numbers = "".join(f"{_cell(report, signal):>10}" for signal, _ in columns)
+        numbers = "".join(f"{cell(report, signal, bare=True):>10}" for signal, _ in columns)
         status = f"{report.status:<10}"
         page.add(name + " " * (room - cells(name)) + numbers, lead=status[:-1], style=report.status, indent=2)
     if len(reports) > len(shown):
         counts = Counter(report.status for report in reports[TARGETS_SHOWN:])
         rest = ", ".join(f"{counts[status]} {status}" for status in STATUS_ORDER if counts[status])
         page.add(f"and {len(reports) - len(shown)} more: {rest}", indent=2)
-
-
-def _cell(report: TargetReport, name: str) -> str:
-    signal = report.signals.get(name)
-    if signal is None or signal.value is None or signal.state >= State.ABSENT:
-        return "-"
-    text = number(signal.value, "1" if signal.unit == "requests" else signal.unit)
-    return f">={text}" if signal.state is State.LOWER_BOUND else text
 
 
 def _gaps(page: Page, diagnosis: Diagnosis, names: Mapping[Target, str]) -> None:
