@@ -524,3 +524,18 @@ def test_runs_far_from_the_checkout(tmp_path: Path) -> None:
     """Paths are relative to where the program is run, rules are found from anywhere."""
     shutil.copy(HEALTHY, tmp_path / "x.om.gz")
     assert 0 == palanca("diagnose", "--recording", "x.om.gz", cwd=tmp_path).returncode
+
+
+@pytest.mark.parametrize("command", ["verify", "backtest"])
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ((), "nothing to read"),
+        (("http://127.0.0.1:9", "--prometheus", "http://127.0.0.1:9"), "several sources"),
+        (("--prometheus", "http://127.0.0.1:9", "--recording", str(HEALTHY)), "several sources"),
+    ],
+)
+def test_one_source_with_a_past(command: str, given: tuple[str, ...], said: str) -> None:
+    """Nothing that was given is silently left out, and what has no past is not offered."""
+    done = palanca(command, *given)
+    assert (2, True, False) == (done.returncode, said in done.stderr, "--scrape" in done.stderr)

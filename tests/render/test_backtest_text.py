@@ -68,6 +68,7 @@ def test_the_summary_puts_the_loudest_first() -> None:
         summary("quiet-rule"),
         summary("some-rule", episodes=1, firing_s=300.0, longest_s=300.0),
         summary("loud-rule", severity="critical", episodes=2, firing_s=60.0, longest_s=45.0),
+        summary("short-rule", pending=3),
         summary("dark-rule", unknown=50),
         summary("dim-rule", unknown=50, not_applicable=50, looks=10_000),
     ]
@@ -79,11 +80,14 @@ def test_the_summary_puts_the_loudest_first() -> None:
         "  loud-rule                     critical  2 episodes, 1 min in all, the longest 45 s",
         "  some-rule                     warning   1 episode, 5 min in all",
         "",
+        "Held, but not for long enough to fire",
+        "  short-rule",
+        "",
         "Could not be judged (share of the time)",
         "  dark-rule                     50 %",
         "  dim-rule                      under 1 %",
         "",
-        "3 rules of 5 never fired.",
+        "4 rules of 6 never fired.",
     ] == [row.replace(", 1 h,", ",") for row in text.splitlines()]
 
 

@@ -53,14 +53,8 @@ def backtest(
         insecure=insecure,
         timeout=timeout,
     )
-    source = sources.make(
-        url=None if prometheus is None else url,
-        prometheus=url if prometheus is None else prometheus,
-        scrape=None,
-        recording=recording,
-        access=reach,
-        wait=0.0,
-        catalogue=catalogue,
+    source = sources.make_with_history(
+        url=url, prometheus=prometheus, recording=recording, access=reach, catalogue=catalogue
     )
     oldest, newest = sources.span(source, catalogue)
     first = sources.moment(begin, source, catalogue)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 DAY_S = 86400.0
 _ONE_OF = "give one of URL, --prometheus URL, --scrape URL or --recording FILE"
+_ONE_WITH_HISTORY = "give one of URL, --prometheus URL or --recording FILE"
 
 
 def make(
@@ -47,6 +48,19 @@ def make(
     from palanca.sources.server import PrometheusSource
 
     return PrometheusSource(Prometheus(addresses[0], access), clock=time.time)
+
+
+def make_with_history(
+    *, url: str | None, prometheus: str | None, recording: Path | None, access: Access, catalogue: Catalogue
+) -> Source:
+    """Make a source that holds a past, which vLLM itself does not. Raises ``SourceError`` and ``UsageError``."""
+    given = [one for one in (url, prometheus, recording) if one is not None]
+    if len(given) != 1:
+        raise options.usage("several sources" if given else "nothing to read", _ONE_WITH_HISTORY)
+    return make(
+        url=None, prometheus=url or prometheus, scrape=None, recording=recording,
+        access=access, wait=0.0, catalogue=catalogue,
+    )  # fmt: skip
 
 
 def servers(

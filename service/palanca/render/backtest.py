@@ -110,6 +110,10 @@ def render(
     page.heading("Rules that would have fired" if fired else "No rule would have fired.")
     for one in fired:
         page.pair(one.rule, _told(one), column=_RULE)
+    waiting = [one.rule for one in summaries if one.pending and not one.episodes]
+    if waiting:
+        page.heading("Held, but not for long enough to fire")
+        page.add(", ".join(waiting), indent=2)
     dark = sorted((one for one in summaries if one.unknown), key=lambda one: (-one.unknown_share, one.rule))
     if dark:
         page.heading("Could not be judged (share of the time)")
