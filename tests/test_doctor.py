@@ -308,7 +308,11 @@ def test_every_rule_can_be_judged() -> None:
     ("name", "state", "expected"),
     [
         ("max_num_seqs", State.ABSENT, "max_num_seqs is not known: give it with --serve-args --max-num-seqs"),
-        ("num_gpu_blocks", State.ABSENT, "num_gpu_blocks is not known: it cannot be given, only measured"),
+        (
+            "num_gpu_blocks",
+            State.ABSENT,
+            "num_gpu_blocks is not known: no flag gives it, only the engine reports it",
+        ),
         ("ttft_p99", State.IDLE, "ttft_p99 has nothing to measure: no traffic of its kind in the window"),
         ("ttft_p99", State.STALE, "ttft_p99 has had no sample for five minutes"),
         ("ttft_tail", State.ABSENT, "ttft_tail is computed from what is lacking (ttft_p99 / ttft_p50)"),

@@ -128,7 +128,9 @@ def reason(catalogue: Catalogue, name: str, state: State, version: VllmVersion |
     """Say why a signal or fact has no value, and what would give it one."""
     fact = catalogue.facts.get(name)
     if fact is not None:
-        given = f"give it with --serve-args {fact.flag}" if fact.flag else "it cannot be given, only measured"
+        given = (
+            f"give it with --serve-args {fact.flag}" if fact.flag else "no flag gives it, only the engine reports it"
+        )
         return f"{name} is not known: {given}"
     signal = catalogue.signals.get(name)
     if state is State.IDLE:
