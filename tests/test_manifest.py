@@ -91,3 +91,28 @@ def test_unbalanced_quotes_are_split_at_spaces(tmp_path: Path) -> None:
     """A command that no shell could read still gives its plain flags."""
     path = written(tmp_path, 'services: {x: {image: vllm/vllm-openai, command: "--max-num-seqs 8 \'x"}}')
     assert "8" == parse_serve_args(serve_arguments(path).replace("'", ""))["--max-num-seqs"]
+
+
+def _bomb() -> str:
+    """Twelve levels of ten aliases each."""
+    levels = [f"l{level}: &l{level} [{', '.join([f'*l{level - 1}'] * 10)}]" for level in range(1, 12)]
+    return "\n".join(["l0: &l0 [x]", *levels])
+
+
+@pytest.mark.parametrize("text", ["a: &a [*a]\n", "a: &a {b: *a}\n", _bomb()])
+def test_endless_aliases(tmp_path: Path, text: str) -> None:
+    """What holds itself, or ten times ten times ten, is refused and does not hang."""
+    path = tmp_path / "m.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match="aliases"):
+        find(path)
+
+
+def test_aliases_of_compose(tmp_path: Path) -> None:
+    """A shared part is read wherever it is used."""
+    path = tmp_path / "compose.yaml"
+    path.write_text(
+        "x-vllm: &vllm {command: [vllm, serve, m, --max-num-seqs, '8']}\nservices: {one: {<<: *vllm}, two: *vllm}\n",
+        encoding="utf-8",
+    )
+    assert {"services/one", "services/two"} <= {one.place for one in find(path)}

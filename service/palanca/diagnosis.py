@@ -140,7 +140,7 @@ class _Judge:
 
     def _severity(self, row: int, verdict: Verdict, state: Held) -> Severity:
         rule = verdict.rule
-        if state.state == "pending" and state.full_history:
+        if state.state == "pending" and (state.full_history or rule.needs_history):
             return "info"
         if rule.symptom and rule.slo is not None:
             objective = self._readings.facts[row].get(rule.slo)

@@ -15,7 +15,12 @@ from palanca.errors import UsageError
 _MODULES = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.cli.main")
 _IMAGES = ("vllm/vllm-openai", "vllm-openai", "/vllm:", "vllm-cpu")
 _LARGEST = 5_000_000
+_MOST = 100_000
 _SHELLS = {"sh", "bash", "/bin/sh", "/bin/bash", "/usr/bin/bash", "ash", "/bin/ash"}
+
+
+class _TooMuchError(Exception):
+    """The document has more parts than any manifest."""
 
 
 @dataclass(frozen=True)
@@ -70,25 +75,37 @@ def find(path: Path) -> list[ServeCommand]:
         place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
         message = f"--manifest {path}{place}: not YAML: {getattr(error, 'problem', error)}"
         raise UsageError(message) from None
-    return [one for document in documents for one in _servers(document, ())]
+    try:
+        return [one for document in documents for one in _servers(document)]
+    except _TooMuchError:
+        message = f"--manifest {path}: more than {_MOST:,} parts; its aliases (*name) repeat each other without end"
+        raise UsageError(message) from None
 
 
-def _servers(node: Any, place: tuple[str, ...]) -> Iterator[ServeCommand]:  # noqa: ANN401  YAML is anything
-    """Walk the document; a mapping with an image and a command or args is a container or a service."""
-    if isinstance(node, Mapping):
-        arguments = _container(node)
-        if arguments is not None:
-            name = str(node.get("name") or (place[-1] if place else "container"))
-            owner = tuple(part for part in place if not part.isdigit())
-            yield ServeCommand("/".join([*owner[:1], name]), arguments)
+def _servers(document: object) -> Iterator[ServeCommand]:
+    """Walk the document; a mapping with an image and a command or args is a container or a service.
+
+    Raises ``_TooMuchError`` for what aliases make endless.
+    """
+    ahead: list[tuple[object, tuple[str, ...]]] = [(document, ())]
+    for _ in range(_MOST):
+        if not ahead:
             return
-        metadata = node.get("metadata")
-        own = metadata.get("name") if isinstance(metadata, Mapping) else None
-        for key, value in node.items():
-            yield from _servers(value, (str(own),) if own else (*place, str(key)))
-    elif isinstance(node, Sequence) and not isinstance(node, str | bytes):
-        for index, value in enumerate(node):
-            yield from _servers(value, (*place, str(index)))
+        node, place = ahead.pop()
+        if isinstance(node, Mapping):
+            arguments = _container(node)
+            if arguments is not None:
+                name = str(node.get("name") or (place[-1] if place else "container"))
+                owner = tuple(part for part in place if not part.isdigit())
+                yield ServeCommand("/".join([*owner[:1], name]), arguments)
+                continue
+            metadata = node.get("metadata")
+            own = metadata.get("name") if isinstance(metadata, Mapping) else None
+            within = [(value, (str(own),) if own else (*place, str(key))) for key, value in node.items()]
+            ahead += reversed(within)
+        elif isinstance(node, Sequence) and not isinstance(node, str | bytes):
+            ahead += reversed([(value, (*place, str(index))) for index, value in enumerate(node)])
+    raise _TooMuchError
 
 
 def _container(node: Mapping[Any, Any]) -> str | None:
@@ -99,13 +116,13 @@ def _container(node: Mapping[Any, Any]) -> str | None:
         if isinstance(value, str):
             words += _split(value)
         elif isinstance(value, Sequence):
-            words += [str(word) for word in value]
+            words += [str(word) for word in value if not isinstance(word, Mapping | list)]
     words = _unwrapped(words)
     started = _after_start(words)
     if started is not None:
         return shlex.join(started)
-    image = str(node.get("image") or "")
-    if words and any(part in image for part in _IMAGES):
+    image = node.get("image")
+    if words and isinstance(image, str) and any(part in image for part in _IMAGES):
         return shlex.join(words)
     return None
 

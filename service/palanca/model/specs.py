@@ -248,6 +248,7 @@ class Rule(Spec):
     """One row of the matrix; ``docs/design.md`` explains each key.
 
     ``scope: model`` compares the engines of one model (``fleet_*`` functions) and may explain rules of any kind.
+    ``needs_history`` holds the severity back until the data cover ``for``; other rules speak up with low confidence.
     """
 
     id: RuleId
@@ -262,6 +263,7 @@ class Rule(Spec):
     when: str
     for_: Duration = Field(alias="for")
     keep_firing_for: Duration = 0.0
+    needs_history: bool = False
     summary: str
     supports: tuple[str, ...] = ()
     contradicts: tuple[str, ...] = ()
