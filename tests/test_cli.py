@@ -539,3 +539,38 @@ def test_one_source_with_a_past(command: str, given: tuple[str, ...], said: str)
     """Nothing that was given is silently left out, and what has no past is not offered."""
     done = palanca(command, *given)
     assert (2, True, False) == (done.returncode, said in done.stderr, "--scrape" in done.stderr)
+
+
+@pytest.mark.parametrize("command", [("rules", "list"), ("--help",), ("diagnose", "--recording", str(SATURATED))])
+def test_a_full_disk(command: tuple[str, ...]) -> None:
+    """Output that cannot be written is an error of its own and not "findings"."""
+    with Path("/dev/full").open("wb") as full:
+        done = palanca(*command, stdout=full.fileno())
+    assert (2, True) == (done.returncode, "standard output cannot be written" in done.stderr)
+
+
+def test_match_of_a_name_that_is_no_label() -> None:
+    """It would select nothing or everything, silently."""
+    done = diagnose(HEALTHY, "--match", "__name__=vllm:num_requests_running")
+    assert (2, True) == (done.returncode, "no target has such a label" in done.stderr)
+
+
+def test_a_hang_is_not_told_from_half_a_minute(tmp_path: Path) -> None:
+    """One long prefill looks the same for a while; the finding is shown and alarms nobody."""
+    text = gzip.decompress(SATURATED.read_bytes()).decode()
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    last = max(float(line.rsplit(" ", 1)[1]) for line in lines)
+    still = [line for line in lines if float(line.rsplit(" ", 1)[1]) == last]
+    frozen = [f"{line.rsplit(' ', 1)[0]} {last + 15 * step}" for step in range(3) for line in still]
+    ordered = [
+        line
+        for name in sorted({line.split("{")[0] for line in frozen})
+        for line in frozen
+        if line.split("{")[0] == name
+    ]
+    path = tmp_path / "frozen.om"
+    path.write_text("\n".join([*ordered, "# EOF\n"]), encoding="utf-8")
+    made = document(diagnose(path, "--format", "json"))
+    severities = {one["rule"]: one["severity"] for target in made["targets"] for one in target["findings"]}
+    assert "info" == severities["engine-hung"]
+    assert "critical" not in severities.values()

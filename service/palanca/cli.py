@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 import sys
 from typing import Annotated
 
@@ -11,6 +13,8 @@ import typer
 from palanca import __version__
 from palanca.commands import backtest, diagnose, doctor, options, rules, size, verify
 from palanca.errors import EXIT_USAGE, PalancaError
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EIO}
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -52,6 +56,12 @@ def main() -> None:
     except PalancaError as error:
         typer.echo(f"palanca: {error}", err=True)
         sys.exit(error.exit_code or EXIT_USAGE)
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        typer.echo(f"palanca: standard output cannot be written: {error.strerror}", err=True)
+        sys.exit(EXIT_USAGE)
 
 
 if __name__ == "__main__":

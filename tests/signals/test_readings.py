@@ -133,6 +133,18 @@ def test_idle() -> None:
     assert (0.0, State.OK) == one([ALIVE, series("vllm:num_preemptions_total", [7] * 41)], "preemptions")[:2]
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_gauge_that_is_not_finite_says_nothing(value: float) -> None:
+    """It is absent and not idle: there is traffic or not, the gauge does not tell."""
+    assert State.ABSENT == state([series(RUNNING, [4, *[value] * 40])], "running")
+
+
+def test_rounding_in_the_sum_makes_no_mean() -> None:
+    """A rest of 1e-17 in the sum over no observations is idle, not infinite."""
+    found = [ALIVE, *histogram(TTFT, {1.0: 0, math.inf: 0}, 1e-17, 600)]
+    assert State.IDLE == state(found, "ttft_mean")
+
+
 def test_preemptions_without_a_finished_request_are_without_bound() -> None:
     """A count over nothing is compared as Prometheus compares it: larger than every threshold."""
     found = [

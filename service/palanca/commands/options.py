@@ -112,6 +112,8 @@ def matchers(texts: Sequence[str]) -> dict[str, str]:
         label, equals, value = text.partition("=")
         if not equals or not _LABEL.fullmatch(label):
             raise usage(f"--match {text!r} is not LABEL=VALUE", "e.g. --match model_name=llama")
+        if label.startswith("__"):
+            raise usage(f"--match {label}: no target has such a label", "e.g. --match model_name=llama")
         if made.get(label, value) != value:
             raise usage(f"--match gives {label} two values", "one value for each label")
         made[label] = value

@@ -127,7 +127,7 @@ def compose(signal: Signal, *, window: float | None = None, histogram: Callable[
             below = Leaf("rate", signal.per or "", span, per_part, per_where, 0.0, signal.offset)
             return Composition((leaf("rate", part), below), _ratio(signal.times))
         case "mean":
-            return Composition((leaf("rate", "sum"), leaf("rate", "count")), _ratio(signal.times))
+            return Composition((leaf("rate", "sum"), leaf("rate", "count")), _mean(signal.times))
         case "quantile":
             return Composition((leaf("quantile"),), _scaled(1.0))
         case _:
@@ -142,5 +142,15 @@ def _ratio(times: float) -> Callable[..., NDArray[np.float64]]:
     def divide(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.float64]:
         with np.errstate(all="ignore"):
             return times * above / below
+
+    return divide
+
+
+def _mean(times: float) -> Callable[..., NDArray[np.float64]]:
+    """Nothing observed has no mean, even where resets leave 1e-17 of the sum's rate by rounding."""
+    ratio = _ratio(times)
+
+    def divide(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.where(np.equal(below, 0), np.nan, ratio(above, below))
 
     return divide

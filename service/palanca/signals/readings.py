@@ -162,9 +162,10 @@ def _measured(context: _Context, signal: Signal) -> SignalReadings:
         values = context.grid.times - values
     if signal.present is not None:
         values, gone = np.where(gone, 0.0, 1.0), np.zeros_like(gone)
-    if len(composition.leaves) == 1:  # only a ratio may be infinite; a gauge or counter that says so says nothing
-        values = np.where(np.isinf(values), np.nan, values)
     states = _states(context, values, gone, family)
+    if len(composition.leaves) == 1:  # only a ratio may be infinite; a gauge or counter that says so says nothing
+        lost = np.isinf(values) if signal.quantile is not None else ~np.isfinite(values)
+        states = np.where(lost & ~gone, State.ABSENT, states).astype(np.uint8)
     if signal.quantile is not None:
         _mark_bounds(context, states, values, signal.family or "")
     values = np.where(states >= State.ABSENT, np.nan, values)
