@@ -559,7 +559,8 @@ def test_a_hang_is_not_told_from_half_a_minute(tmp_path: Path) -> None:
     """One long prefill looks the same for a while; the finding is shown and alarms nobody."""
     text = gzip.decompress(SATURATED.read_bytes()).decode()
     lines = [line for line in text.splitlines() if not line.startswith("#")]
-    last = max(float(line.rsplit(" ", 1)[1]) for line in lines)
+    busy = [line.split() for line in lines if line.startswith("vllm:num_requests_running{")]
+    last = max(float(time) for *_, value, time in busy if float(value) > 0)
     still = [line for line in lines if float(line.rsplit(" ", 1)[1]) == last]
     frozen = [f"{line.rsplit(' ', 1)[0]} {last + 15 * step}" for step in range(3) for line in still]
     ordered = [
