@@ -118,6 +118,8 @@ def test_the_verdict(came: list[Came], users: dict[str, tuple[Verdict, float | N
         (["did nothing", "helped"], "helped"),
         (["did nothing", "made it worse"], "made it worse"),
         (["helped", "made it worse"], "cannot tell"),
+        (["did nothing", "cannot tell"], "did nothing"),
+        (["did nothing", "cannot tell", "cannot tell"], "cannot tell"),
     ],
 )
 def test_all_engines(engines: list[Verdict], verdict: Verdict) -> None:

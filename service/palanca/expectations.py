@@ -162,13 +162,18 @@ def _by_users(users: Mapping[str, tuple[Verdict, float | None]]) -> tuple[Verdic
 
 
 def overall(engines: Sequence[tuple[Verdict, str]]) -> tuple[Verdict, str]:
-    """One verdict for all engines: that of those which can tell, unless some got better and others worse."""
+    """One verdict for all engines: that of those which can tell, unless some got better and others worse.
+
+    "Did nothing" is a statement about all of them and needs at least half that can tell.
+    """
     if not engines:
         return "cannot tell", "no engine is on both sides"
     told = [one for one in engines if one[0] != "cannot tell"]
     words = {verdict for verdict, _ in told}
     if {"helped", "made it worse"} <= words:
         return "cannot tell", "some engines got better, others worse"
+    if words == {"did nothing"} and 2 * len(told) < len(engines):
+        return "cannot tell", f"{len(engines) - len(told)} of {len(engines)} engines cannot tell"
     for word in ("made it worse", "helped", "did nothing"):
         if word in words:
             return next(one for one in told if one[0] == word)
