@@ -144,6 +144,31 @@ def test_values_that_cannot_be_meant(text: str, kind: str) -> None:
         given(shipped(), parse_serve_args(text))
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["--max-num-seqs -5", "--max-num-seqs 0", "--gpu-memory-utilization 5", "--block-size 0", "--watermark -0.1"],
+)
+def test_values_that_vllm_does_not_start_with(text: str) -> None:
+    """They would make every formula wrong."""
+    with pytest.raises(UsageError, match="is out of range"):
+        given(shipped(), parse_serve_args(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "value"),
+    [
+        ("--watermark 0", "watermark", 0),
+        ("--long-prefill-token-threshold 0", "long_prefill_token_threshold", 0),
+        ("--tensor-parallel-size 8", "tensor_parallel_size", 8),
+        ("--num-speculative-tokens 5", "num_speculative_tokens", 5),
+        ("--max-model-len -1", "max_model_len", None),
+    ],
+)
+def test_values_at_the_edge(text: str, name: str, value: float | None) -> None:
+    """0 where it means off, more than 1 where it counts, -1 where vLLM chooses."""
+    assert value == values(given(shipped(), parse_serve_args(text))).get(name)
+
+
 def test_nothing_given() -> None:
     """Without a command line nothing is known of speculation; nor with a configuration file that may say more."""
     assert {} == given(shipped(), {})

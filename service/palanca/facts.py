@@ -51,7 +51,9 @@ _SHORT = {
     "-sc": "--speculative-config",
 }
 _NUMBER = re.compile(r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$", re.IGNORECASE)
-_LEFT_TO_VLLM = frozenset({"auto", "none", "null"})
+_LEFT_TO_VLLM = frozenset({"auto", "none", "null", "-1"})
+_AT_LEAST_ONE = frozenset({"max_num_seqs", "max_num_batched_tokens", "max_model_len", "block_size"})
+_SHARES = frozenset({"gpu_memory_utilization", "watermark"})
 _CONTINUED = re.compile(r"\\\r?\n")
 _SUFFIX = {"k": 1000, "m": 1000**2, "g": 1000**3, "K": 1024, "M": 1024**2, "G": 1024**3}
 
@@ -104,6 +106,9 @@ def given(catalogue: Catalogue, flags: Mapping[str, str], source: str = "--serve
         if value is None:
             message = f"{source}: {spec.flag} {text!r} is not a {spec.type}"
             raise UsageError(message)
+        if spec.type == "number" and not _possible(name, value):
+            message = f"{source}: {spec.flag} {text} is out of range, vLLM does not start with it"
+            raise UsageError(message)
         facts[name] = Fact(value, "given", f"{source} {spec.flag}")
     other = next((flag for flag in flags if flag.startswith(_SPEC_FLAGS)), None)
     if other is not None:
@@ -111,6 +116,12 @@ def given(catalogue: Catalogue, flags: Mapping[str, str], source: str = "--serve
     elif flags and "--config" not in flags:
         facts.setdefault("speculation", Fact(value=False, provenance="given", source=f"{source} has no {_SPEC_FLAG}"))
     return facts
+
+
+def _possible(name: str, value: float | str) -> bool:
+    """Whether a number is one that vLLM starts with."""
+    number = float(value)
+    return (0 <= number <= 1) if name in _SHARES else number >= (1 if name in _AT_LEAST_ONE else 0)
 
 
 _SPEC_FLAG = "--speculative-config"
