@@ -133,10 +133,16 @@ def test_idle() -> None:
     assert (0.0, State.OK) == one([ALIVE, series("vllm:num_preemptions_total", [7] * 41)], "preemptions")[:2]
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_gauge_that_is_not_finite_says_nothing(value: float) -> None:
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -5.0])
+def test_a_gauge_that_cannot_be_says_nothing(value: float) -> None:
     """It is absent and not idle: there is traffic or not, the gauge does not tell."""
     assert State.ABSENT == state([series(RUNNING, [4, *[value] * 40])], "running")
+
+
+@pytest.mark.parametrize(("value", "expected"), [(0.95, State.OK), (1.001, State.OK), (95.0, State.ABSENT)])
+def test_a_share_is_no_percentage(value: float, expected: State) -> None:
+    """Where an exporter writes percent, 95 is not taken for 95 times the whole."""
+    assert expected == state([ALIVE, series("up", [value] * 41, SERVER)], "up")
 
 
 def test_rounding_in_the_sum_makes_no_mean() -> None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
+_GAUGES = frozenset({"avg", "max", "min", "now"})
+_ROUNDING = 0.01
 STALE_AFTER_S = 300.0
 """A target without a sample for longer than Prometheus' lookback is stale."""
 
@@ -163,14 +165,25 @@ def _measured(context: _Context, signal: Signal) -> SignalReadings:
     if signal.present is not None:
         values, gone = np.where(gone, 0.0, 1.0), np.zeros_like(gone)
     states = _states(context, values, gone, family)
-    if len(composition.leaves) == 1:  # only a ratio may be infinite; a gauge or counter that says so says nothing
-        lost = np.isinf(values) if signal.quantile is not None else ~np.isfinite(values)
-        states = np.where(lost & ~gone, State.ABSENT, states).astype(np.uint8)
+    if len(composition.leaves) == 1:
+        states = np.where(_impossible(signal, values) & ~gone, State.ABSENT, states).astype(np.uint8)
     if signal.quantile is not None:
         _mark_bounds(context, states, values, signal.family or "")
     values = np.where(states >= State.ABSENT, np.nan, values)
     instant = signal.now is not None or signal.since is not None or signal.present is not None
     return SignalReadings(values, states, np.zeros_like(effective) if instant else effective)
+
+
+def _impossible(signal: Signal, values: Array) -> NDArray[np.bool_]:
+    """Where one leaf says nothing: only what divides may be NaN or infinite, no gauge is below 0, no share above 1."""
+    if signal.quantile is not None:
+        return np.isinf(values)
+    lost = ~np.isfinite(values)
+    if signal.kind in _GAUGES:
+        lost |= values < 0
+        if signal.unit == "ratio":
+            lost |= values > 1 + _ROUNDING
+    return lost
 
 
 def _or_gauge(
