@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import io
-import os
 import sys
 from typing import Annotated
 
@@ -59,7 +58,7 @@ def main() -> None:
     except OSError as error:
         if error.errno not in _FULL:
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        options.drop_output()
         typer.echo(f"palanca: standard output cannot be written: {error.strerror}", err=True)
         sys.exit(EXIT_USAGE)
 

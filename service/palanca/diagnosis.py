@@ -28,7 +28,7 @@ from palanca.model import (
     Truth,
     Unjudged,
 )
-from palanca.quantities import number
+from palanca.quantities import is_number, number
 from palanca.signals.promql import PromQL, matchers
 
 if TYPE_CHECKING:
@@ -295,7 +295,7 @@ def _status(findings: Sequence[Finding], signals: Mapping[str, SignalValue]) -> 
 
 def _attainable(floor: object) -> float | None:
     """Step time that a GPU really reaches, in seconds, from the one that its nominal bandwidth allows."""
-    return float(floor) / EFFICIENCY if isinstance(floor, int | float) and not isinstance(floor, bool) else None
+    return float(floor) / EFFICIENCY if is_number(floor) else None
 
 
 def _bottleneck(signals: Mapping[str, SignalValue], facts: Mapping[str, object]) -> dict[str, float | None]:
@@ -310,7 +310,7 @@ def _bottleneck(signals: Mapping[str, SignalValue], facts: Mapping[str, object])
         return signals[name].value if name in signals else None
 
     def share(above: float | None, below: object) -> float | None:
-        usable = isinstance(below, int | float) and not isinstance(below, bool) and below > 0
+        usable = is_number(below) and below > 0
         return min(above / below, 1.0) if above is not None and usable else None  # type: ignore[operator]
 
     def times(a: float | None, b: float | None) -> float | None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from palanca import expressions
 from palanca.model import State, Truth, scope_of
+from palanca.quantities import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -99,7 +100,7 @@ def _over_engines(function: str, table: Numbers) -> Numbers:
 def _number(facts: Mapping[str, object], name: str) -> float:
     fact = facts.get(name)
     value = getattr(fact, "value", None)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else float("nan")
+    return float(value) if is_number(value) else float("nan")
 
 
 def thresholds_of(rule: Rule, overrides: Mapping[str, float] | None = None) -> dict[str, float]:

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from palanca.model import Truth
+from palanca.quantities import is_number
 from palanca.units import ANY, ENGINES, RATIO, Unit
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def parse(text: str) -> Node:
 def _node(node: ast.expr) -> Node:
     column = node.col_offset
     match node:
-        case ast.Constant(value=value) if isinstance(value, int | float) and not isinstance(value, bool):
+        case ast.Constant(value=value) if is_number(value):
             return _literal(value, column)
         case ast.Name(id=name):
             return Name(name, column)

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from typing import TypeGuard
 
 from palanca import moments
 
@@ -18,6 +19,11 @@ _SMALLEST, _LARGEST = -9, 15
 _SINGULAR = re.compile(r"^([a-z]+)s(?=/|$)")
 _SIGNIFICANT = 10
 _FIRST_YEAR, _LAST_YEAR = 0.0, 253402300799.0  # 1970 to 9999, what RFC 3339 can write
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether a value is a number; Python counts true and false among the whole numbers."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def finite(value: float | None) -> float | None:

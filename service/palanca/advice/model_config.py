@@ -22,6 +22,7 @@ from palanca.advice.model_weights import (
     weight_bytes,
 )
 from palanca.errors import UsageError
+from palanca.quantities import is_number
 
 _LARGEST = 50_000_000  # bytes; an index of a very large model is some MB
 _LARGEST_GROUP = 65536
@@ -112,7 +113,7 @@ def _with_stored_weights(shape: ModelShape, folder: Path) -> ModelShape:
     if (folder / _INDEX).is_file():
         metadata = _json(folder / _INDEX).get("metadata")
         total = metadata.get("total_size") if isinstance(metadata, dict) else None
-        if isinstance(total, int | float) and not isinstance(total, bool) and total > 0:
+        if is_number(total) and total > 0:
             return with_weights(shape, total, f"total_size of {_INDEX}")
     files = [file for file in folder.glob("model*.safetensors") if file.is_file()]
     total_size = sum(file.stat().st_size for file in files)

@@ -10,7 +10,7 @@ import numpy as np
 from palanca import expressions
 from palanca.advice.levers import spell
 from palanca.model import Recommendation, Truth
-from palanca.quantities import number
+from palanca.quantities import is_number, number
 from palanca.rule_checks import lever_unit, units_for
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _filled(
 ) -> str | None:
     """Put numbers into the braces of a template; None when one of them is not known."""
     units = units_for(catalogue, rule) | {"proposed": lever_unit(catalogue.levers[advice.lever])}
-    given = float(proposed) if isinstance(proposed, int | float) and not isinstance(proposed, bool) else float("nan")
+    given = float(proposed) if is_number(proposed) else float("nan")
     parts = []
     for literal, field, _, _ in Formatter().parse(template):
         parts.append(literal)
@@ -166,15 +166,11 @@ def _direction(wanted: Direction, current: Value, proposed: Value) -> Direction 
     """Return the direction to show; None when the change is none, or goes the other way than the rule wants."""
     if current is not None and proposed is not None and current == proposed:
         return None
-    if wanted in {"raise", "lower"} and _is_number(current) and _is_number(proposed):
-        return wanted if (proposed > current) == (wanted == "raise") else None  # type: ignore[operator]
-    if wanted in {"set", "change"} and _is_number(current) and _is_number(proposed):
-        return "raise" if proposed > current else "lower"  # type: ignore[operator]
+    if wanted in {"raise", "lower"} and is_number(current) and is_number(proposed):
+        return wanted if (proposed > current) == (wanted == "raise") else None
+    if wanted in {"set", "change"} and is_number(current) and is_number(proposed):
+        return "raise" if proposed > current else "lower"
     return wanted
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def word(value: float | bool | str) -> str:  # noqa: FBT001  a value, not an option

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from palanca.model import scope_of
+from palanca.quantities import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -73,17 +74,13 @@ def _agreed(
 
 def _safest(one: Recommendation, asking: Sequence[Recommendation]) -> float | bool | str | None:
     """Return the smallest number that is no step back for any engine that asks; inferred current values may differ."""
-    if not _is_number(one.proposed):
+    if not is_number(one.proposed):
         return one.proposed
-    numbers = [float(other.proposed) for other in asking if _is_number(other.proposed)]  # type: ignore[arg-type]
-    currents = [float(other.current) for other in asking if _is_number(other.current)]  # type: ignore[arg-type]
+    numbers = [float(other.proposed) for other in asking if is_number(other.proposed)]
+    currents = [float(other.current) for other in asking if is_number(other.current)]
     least = max(currents, default=float("-inf")) if one.direction == "raise" else float("-inf")
     return min((number for number in numbers if number > least), default=max(numbers))
 
 
 def _same(one: Recommendation, other: Recommendation) -> bool:
     return one.lever == other.lever and one.direction == other.direction
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

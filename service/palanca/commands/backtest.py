@@ -10,6 +10,7 @@ import typer
 from palanca.commands import options, sources
 
 
+@options.reaching
 def backtest(
     url: Annotated[str | None, typer.Argument(metavar="[URL]", help="A Prometheus server.")] = None,
     *,
@@ -27,14 +28,7 @@ def backtest(
     summary: Annotated[
         bool, typer.Option("--summary", help="Only the summary, for people; else one JSON line an episode first.")
     ] = False,
-    header: options.Header = None,
-    bearer_file: options.BearerFile = None,
-    basic_file: options.UserFile = None,
-    ca_file: options.CaFile = None,
-    client_cert: options.ClientCert = None,
-    client_key: options.ClientKey = None,
-    insecure: options.Insecure = False,
-    timeout: options.Timeout = "30s",
+    reach: options.Reach,
     rules: options.Rules = None,
 ) -> None:
     """Run all rules over a range: one JSON line for each episode, then one with a summary of each rule."""
@@ -43,18 +37,9 @@ def backtest(
     from palanca.render import backtest as writer
 
     catalogue = options.catalogue(rules)
-    reach = options.access(
-        header=header,
-        bearer_file=bearer_file,
-        basic_file=basic_file,
-        ca_file=ca_file,
-        client_cert=client_cert,
-        client_key=client_key,
-        insecure=insecure,
-        timeout=timeout,
-    )
+    access = reach.access()
     source = sources.make_with_history(
-        url=url, prometheus=prometheus, recording=recording, access=reach, catalogue=catalogue
+        url=url, prometheus=prometheus, recording=recording, access=access, catalogue=catalogue
     )
     oldest, newest = sources.span(source, catalogue)
     first = sources.moment(begin, source, catalogue)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from palanca.model import Catalogue, Diagnosis
 
 
+@options.reaching
 def diagnose(
     url: Annotated[
         str | None, typer.Argument(metavar="[URL]", help="A Prometheus or a vLLM server, told apart by asking.")
@@ -34,14 +35,7 @@ def diagnose(
     fail_on: Annotated[
         Literal["warning", "critical"], typer.Option(help="Severity from which the exit code is 1.")
     ] = "warning",
-    header: options.Header = None,
-    bearer_file: options.BearerFile = None,
-    basic_file: options.UserFile = None,
-    ca_file: options.CaFile = None,
-    client_cert: options.ClientCert = None,
-    client_key: options.ClientKey = None,
-    insecure: options.Insecure = False,
-    timeout: options.Timeout = "30s",
+    reach: options.Reach,
     rules: options.Rules = None,
 ) -> None:
     """Say what is wrong with each vLLM engine, and which flag to change.
@@ -51,16 +45,7 @@ def diagnose(
     from palanca.poll import Question, run
 
     catalogue = options.catalogue(rules)
-    reach = options.access(
-        header=header,
-        bearer_file=bearer_file,
-        basic_file=basic_file,
-        ca_file=ca_file,
-        client_cert=client_cert,
-        client_key=client_key,
-        insecure=insecure,
-        timeout=timeout,
-    )
+    access = reach.access()
     name = str(url or prometheus or recording or ", ".join(scrape or ()))
     try:
         source = sources.make(
@@ -68,7 +53,7 @@ def diagnose(
             prometheus=prometheus,
             scrape=scrape,
             recording=recording,
-            access=reach,
+            access=access,
             wait=options.positive(wait, "--wait"),
             catalogue=catalogue,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -11,6 +11,7 @@ from palanca.commands import options, sources
 from palanca.errors import EXIT_FINDINGS, EXIT_NOTHING_JUDGED, EXIT_OK
 
 
+@options.reaching
 def doctor(
     url: Annotated[
         str | None, typer.Argument(metavar="[URL]", help="A Prometheus or a vLLM server, told apart by asking.")
@@ -21,15 +22,8 @@ def doctor(
     wait: options.Wait = "15s",
     at: options.At = None,
     match: options.Match = None,
-    output: Annotated[Literal["text", "json"], typer.Option("--format", help="How the result is written.")] = "text",
-    header: options.Header = None,
-    bearer_file: options.BearerFile = None,
-    basic_file: options.UserFile = None,
-    ca_file: options.CaFile = None,
-    client_cert: options.ClientCert = None,
-    client_key: options.ClientKey = None,
-    insecure: options.Insecure = False,
-    timeout: options.Timeout = "30s",
+    output: options.TextOrJson = "text",
+    reach: options.Reach,
     rules: options.Rules = None,
 ) -> None:
     """Check reachability, names, targets, scrape interval and buckets, and say which rules cannot be judged and why.
@@ -41,30 +35,17 @@ def doctor(
     from palanca.render import doctor as writer
     from palanca.sources.checkup import check_prometheus, check_servers
     from palanca.sources.prometheus import Prometheus
-    from palanca.sources.scrape import ScrapeSource
 
     catalogue = options.catalogue(rules)
-    reach = options.access(
-        header=header,
-        bearer_file=bearer_file,
-        basic_file=basic_file,
-        ca_file=ca_file,
-        client_cert=client_cert,
-        client_key=client_key,
-        insecure=insecure,
-        timeout=timeout,
-    )
+    access = reach.access()
     moment = None if at is None else parse_moment(at, now=time.time())
     question = Question(at=moment, matchers=options.matchers(match or []))
-    kind, addresses = sources.servers(url=url, prometheus=prometheus, scrape=scrape, access=reach, catalogue=catalogue)
+    kind, addresses = sources.servers(url=url, prometheus=prometheus, scrape=scrape, access=access, catalogue=catalogue)
     if kind == "vllm":
-        span = options.positive(wait, "--wait")
-        source = ScrapeSource(
-            addresses, reach, wait=span, clock=time.time, sleep=time.sleep, progress=sources.progress()
-        )
+        source = sources.scraping(addresses, access, options.positive(wait, "--wait"))
         report = check_servers(source, question, catalogue, clock=time.time)
     else:
-        client = Prometheus(addresses[0], reach)
+        client = Prometheus(addresses[0], access)
         report = check_prometheus(client, question, catalogue, clock=time.time, timer=time.monotonic)
     if output == "json":
         options.say(writer.to_json(report))

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import re
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from palanca.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from palanca.model import Catalogue, Fact, Target
     from palanca.sources.session import Access
@@ -62,21 +66,7 @@ Wait = Annotated[
     str, typer.Option("--wait", metavar="DURATION", help="How long to watch a vLLM server that is scraped.")
 ]
 Format = Annotated[Literal["text", "json", "markdown"], typer.Option("--format", help="How the result is written.")]
-Header = Annotated[
-    list[str] | None,
-    typer.Option("--header", metavar="NAME:VALUE", help="HTTP header, e.g. X-Scope-OrgID:team (repeatable)."),
-]
-BearerFile = Annotated[Path | None, typer.Option("--bearer-file", metavar="FILE", help="File with a bearer token.")]
-UserFile = Annotated[Path | None, typer.Option("--basic-file", metavar="FILE", help="File with user:password.")]
-CaFile = Annotated[
-    Path | None, typer.Option("--ca-file", metavar="FILE", help="Certificate authorities (PEM) to trust.")
-]
-ClientCert = Annotated[Path | None, typer.Option("--client-cert", metavar="FILE", help="Client certificate (PEM).")]
-ClientKey = Annotated[Path | None, typer.Option("--client-key", metavar="FILE", help="Its key (PEM).")]
-Insecure = Annotated[bool, typer.Option("--insecure", help="Do not check the server's certificate.")]
-Timeout = Annotated[
-    str, typer.Option("--timeout", metavar="DURATION", help="Longest time for one question, retries included.")
-]
+TextOrJson = Annotated[Literal["text", "json"], typer.Option("--format", help="How the result is written.")]
 
 
 def usage(message: str, hint: str) -> UsageError:
@@ -165,44 +155,79 @@ def settings(
     return lambda target: facts_for(target, targets)
 
 
-def access(
-    *,
-    header: Sequence[str] | None,
-    bearer_file: Path | None,
-    basic_file: Path | None,
-    ca_file: Path | None,
-    client_cert: Path | None,
-    client_key: Path | None,
-    insecure: bool,
-    timeout: str,
-) -> Access:
-    """Make the access to a server of the options. Raises ``UsageError``."""
-    from palanca.sources.session import Access
+@dataclass(frozen=True)
+class Reach:
+    """How to reach a server: the options of every command that reads from one (see ``reaching``)."""
 
-    headers: dict[str, str] = {}
-    for text in header or ():
-        name, colon, value = text.partition(":")
-        if not colon or not _HEADER.fullmatch(name.strip()) or "\n" in value or "\r" in value:
-            raise usage(f"--header {name!r} is not NAME:VALUE", "e.g. --header X-Scope-OrgID:team")
-        headers[name.strip()] = value.strip()
-    if bearer_file is not None and basic_file is not None:
-        raise usage("--bearer-file and --basic-file exclude each other", "give one of them")
-    basic = None
-    if basic_file is not None:
-        user, colon, password = _secret(basic_file, "--basic-file").partition(":")
-        if not colon:
-            raise usage(f"--basic-file {basic_file}: no colon in it", "the file holds user:password")
-        basic = (user, password)
-    return Access(
-        headers=headers,
-        bearer=None if bearer_file is None else _secret(bearer_file, "--bearer-file"),
-        basic=basic,
-        ca_file=ca_file,
-        client_cert=client_cert,
-        client_key=client_key,
-        insecure=insecure,
-        timeout=positive(timeout, "--timeout"),
-    )
+    header: Annotated[
+        list[str] | None,
+        typer.Option("--header", metavar="NAME:VALUE", help="HTTP header, e.g. X-Scope-OrgID:team (repeatable)."),
+    ] = None
+    bearer_file: Annotated[
+        Path | None, typer.Option("--bearer-file", metavar="FILE", help="File with a bearer token.")
+    ] = None
+    basic_file: Annotated[
+        Path | None, typer.Option("--basic-file", metavar="FILE", help="File with user:password.")
+    ] = None
+    ca_file: Annotated[
+        Path | None, typer.Option("--ca-file", metavar="FILE", help="Certificate authorities (PEM) to trust.")
+    ] = None
+    client_cert: Annotated[
+        Path | None, typer.Option("--client-cert", metavar="FILE", help="Client certificate (PEM).")
+    ] = None
+    client_key: Annotated[Path | None, typer.Option("--client-key", metavar="FILE", help="Its key (PEM).")] = None
+    insecure: Annotated[bool, typer.Option("--insecure", help="Do not check the server's certificate.")] = False
+    timeout: Annotated[
+        str, typer.Option("--timeout", metavar="DURATION", help="Longest time for one question, retries included.")
+    ] = "30s"
+
+    def access(self) -> Access:
+        """Make the access to a server. Raises ``UsageError``."""
+        from palanca.sources.session import Access
+
+        headers: dict[str, str] = {}
+        for text in self.header or ():
+            name, colon, value = text.partition(":")
+            if not colon or not _HEADER.fullmatch(name.strip()) or "\n" in value or "\r" in value:
+                raise usage(f"--header {name!r} is not NAME:VALUE", "e.g. --header X-Scope-OrgID:team")
+            headers[name.strip()] = value.strip()
+        if self.bearer_file is not None and self.basic_file is not None:
+            raise usage("--bearer-file and --basic-file exclude each other", "give one of them")
+        basic = None
+        if self.basic_file is not None:
+            user, colon, password = _secret(self.basic_file, "--basic-file").partition(":")
+            if not colon:
+                raise usage(f"--basic-file {self.basic_file}: no colon in it", "the file holds user:password")
+            basic = (user, password)
+        return Access(
+            headers=headers,
+            bearer=None if self.bearer_file is None else _secret(self.bearer_file, "--bearer-file"),
+            basic=basic,
+            ca_file=self.ca_file,
+            client_cert=self.client_cert,
+            client_key=self.client_key,
+            insecure=self.insecure,
+            timeout=positive(self.timeout, "--timeout"),
+        )
+
+
+def reaching(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of ``Reach``, where its parameter ``reach`` stands."""
+    own = inspect.signature(command, eval_str=True)
+    shared = inspect.signature(Reach, eval_str=True).parameters
+    parameters: list[inspect.Parameter] = []
+    for one in own.parameters.values():
+        options = [option.replace(kind=option.KEYWORD_ONLY) for option in shared.values()]
+        parameters += options if one.name == "reach" else [one]
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:  # noqa: ANN401  the values of options are of all types
+        reach = Reach(**{name: given.pop(name) for name in shared})
+        command(reach=reach, **given)
+
+    run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    return run
 
 
 def _secret(path: Path, option: str) -> str:
@@ -229,4 +254,9 @@ def say(text: str, *, color: bool | None = None) -> None:
     try:
         typer.echo(text, color=color)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
+
+
+def drop_output() -> None:
+    """Send what is still to be written to stdout nowhere, so that nothing fails again at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

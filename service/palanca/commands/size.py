@@ -28,7 +28,7 @@ def size(
     references: Annotated[
         bool, typer.Option("--references", help="Show the reference configurations and what holds of their claims.")
     ] = False,
-    output: Annotated[Literal["text", "json"], typer.Option("--format", help="How the result is written.")] = "text",
+    output: options.TextOrJson = "text",
     rules: options.Rules = None,
 ) -> None:
     """Compute weights, KV cache, sequences and decode ceiling of a model on a GPU, and its `vllm serve` line.

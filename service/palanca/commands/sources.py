@@ -15,6 +15,7 @@ from palanca.commands import options
 if TYPE_CHECKING:
     from palanca.model import Catalogue
     from palanca.poll import Source
+    from palanca.sources.scrape import ScrapeSource
     from palanca.sources.session import Access
 
 DAY_S = 86400.0
@@ -41,9 +42,7 @@ def make(
         return RecordingSource(recording)
     kind, addresses = servers(url=url, prometheus=prometheus, scrape=scrape, access=access, catalogue=catalogue)
     if kind == "vllm":
-        from palanca.sources.scrape import ScrapeSource
-
-        return ScrapeSource(addresses, access, wait=wait, clock=time.time, sleep=time.sleep, progress=progress())
+        return scraping(addresses, access, wait)
     from palanca.sources.prometheus import Prometheus
     from palanca.sources.server import PrometheusSource
 
@@ -79,7 +78,14 @@ def servers(
     return what_is(url or "", access, catalogue.metrics), [url or ""]
 
 
-def progress() -> _Bar | None:
+def scraping(addresses: Sequence[str], access: Access, wait: float) -> ScrapeSource:
+    """Make the source that scrapes vLLM servers, ``wait`` seconds long."""
+    from palanca.sources.scrape import ScrapeSource
+
+    return ScrapeSource(addresses, access, wait=wait, clock=time.time, sleep=time.sleep, progress=_progress())
+
+
+def _progress() -> _Bar | None:
     """Make a progress bar, where there is a terminal to show it on."""
     return _Bar() if sys.stderr.isatty() else None
 

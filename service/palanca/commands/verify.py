@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 HOUR_S = 3600.0
 
 
+@options.reaching
 def verify(
     url: Annotated[str | None, typer.Argument(metavar="[URL]", help="A Prometheus server.")] = None,
     *,
@@ -36,15 +37,8 @@ def verify(
         str | None, typer.Option(metavar="ID", help="Rule whose advice was followed; found by itself if not given.")
     ] = None,
     match: options.Match = None,
-    output: Annotated[Literal["text", "json"], typer.Option("--format", help="How the result is written.")] = "text",
-    header: options.Header = None,
-    bearer_file: options.BearerFile = None,
-    basic_file: options.UserFile = None,
-    ca_file: options.CaFile = None,
-    client_cert: options.ClientCert = None,
-    client_key: options.ClientKey = None,
-    insecure: options.Insecure = False,
-    timeout: options.Timeout = "30s",
+    output: options.TextOrJson = "text",
+    reach: options.Reach,
     rules: options.Rules = None,
 ) -> None:
     """Compare before and after a change at equal load: helped, did nothing, made it worse, or cannot tell.
@@ -60,18 +54,9 @@ def verify(
             raise options.usage("two recordings and something else", "--before and --after stand alone")
         result = _two(catalogue, (before, after), matchers, length, rule)
     else:
-        reach = options.access(
-            header=header,
-            bearer_file=bearer_file,
-            basic_file=basic_file,
-            ca_file=ca_file,
-            client_cert=client_cert,
-            client_key=client_key,
-            insecure=insecure,
-            timeout=timeout,
-        )
+        access = reach.access()
         source = sources.make_with_history(
-            url=url, prometheus=prometheus, recording=recording, access=reach, catalogue=catalogue
+            url=url, prometheus=prometheus, recording=recording, access=access, catalogue=catalogue
         )
         result = _one(catalogue, source, matchers, length, change_at, rule)
     _write(result, output, catalogue)
@@ -87,7 +72,7 @@ def _one(
     rule: str | None,
 ) -> Verification:
     """Compare both sides of a change within one source."""
-    from palanca.changes import Change, find_change, plan, scrape_interval, warm_up
+    from palanca.changes import Change, find_change, plan, scrape_interval
     from palanca.poll import INTERVAL_S, Question, reading_of
     from palanca.signals.leaves import Grid
 
@@ -106,10 +91,9 @@ def _one(
         change = Change(moment, moment, "given")
     opened = source.open(Question(at=newest, matchers=matchers), catalogue)
     interval = scrape_interval(opened.reader.discover())
-    left_out = warm_up()
-    laid = plan(change, oldest, newest, interval, period=period, left_out=left_out)
+    laid = plan(change, oldest, newest, interval, period=period)
     chosen = _rule(catalogue, source, matchers, change.first, rule)
-    return _compare(catalogue, (source, source), matchers, laid, chosen, left_out)
+    return _compare(catalogue, (source, source), matchers, laid, chosen)
 
 
 def _two(
@@ -126,7 +110,7 @@ def _two(
     )
     laid = plan_of_two(first.span(catalogue), second.span(catalogue), interval, period=period)
     chosen = _rule(catalogue, first, matchers, first.span(catalogue)[1], rule)
-    return _compare(catalogue, (first, second), matchers, laid, chosen, None)
+    return _compare(catalogue, (first, second), matchers, laid, chosen)
 
 
 def _rule(
@@ -152,7 +136,6 @@ def _compare(
     matchers: dict[str, str],
     laid: Plan,
     rule: Rule | None,
-    left_out: float | None,
 ) -> Verification:
     from palanca.facts import add_facts
     from palanca.poll import reading_of
@@ -162,9 +145,7 @@ def _compare(
         add_facts(reading_of(catalogue, source, matchers)(grid, laid.window), catalogue)
         for source, grid in zip(pair, (laid.before, laid.after), strict=True)
     ]
-    if left_out is None:
-        return compare(catalogue, sides[0], sides[1], rule=rule)
-    return compare(catalogue, sides[0], sides[1], rule=rule, left_out=left_out)
+    return compare(catalogue, sides[0], sides[1], rule=rule)
 
 
 def _write(result: Verification, output: str, catalogue: Catalogue) -> None:

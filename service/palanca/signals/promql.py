@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from palanca.model import Catalogue, Family, Signal
 
 _OVER_TIME = {"avg": "avg_over_time", "max": "max_over_time", "min": "min_over_time", "count": "count_over_time"}
-_ATOM = ("(", ")", " ")
 
 
 def quote(value: str) -> str:
