@@ -46,7 +46,8 @@ class Fleet:
         self.targets, self.names, self.tag = list(targets), list(names), tag
         self.texts: list[str] = []
         self.ranges: list[tuple[float, float, float]] = []
-        self.busy, self.most, self._lock = 0, 0, threading.Lock()
+        self.busy, self.most, self._company = 0, 0, threading.Condition()
+        self.patience_s = 0.0
 
     def query(self, text: str, time: float) -> Sequence[Series]:
         assert time == END
@@ -68,12 +69,15 @@ class Fleet:
         return self._leaves(text, round((end - start) / step) + 1)
 
     def _note(self, text: str) -> None:
-        with self._lock:
+        """Count who is here at once; until the first two meet, a query waits ``patience_s`` for another."""
+        with self._company:
             self.texts.append(text)
             self.busy += 1
             self.most = max(self.most, self.busy)
+            self._company.notify_all()
+            self._company.wait_for(lambda: self.most > 1, timeout=self.patience_s)
         time.sleep(0.002)
-        with self._lock:
+        with self._company:
             self.busy -= 1
 
     def _leaves(self, text: str, steps: int) -> list[Series]:
@@ -98,6 +102,7 @@ def test_few_queries_for_every_name_that_there_is(catalogue: Catalogue, steps: i
     """All names under two prefixes at 200 targets: at most 40 queries, each short, four at once."""
     names = [name for name, place in places(catalogue.metrics).items() if place.prefix in {"", "vllm:", "ray_vllm_"}]
     api, grid = fleet(200, *names), Grid(END, steps, 15)
+    api.patience_s = 1.0
 
     made = read(catalogue, PromQLReader(api, catalogue, grid), grid, SourceInfo("p", ""))
 
