@@ -2,6 +2,7 @@
 
     PalancaError
     ├── UsageError            exit 2: a parameter that cannot be meant
+    ├── BusyError             too much is under way already; the same question may be answered later
     ├── RuleFileError         exit 2: one or more faults in rule files, each with file:line:column
     └── SourceError           exit 3: the data could not be read
         ├── RecordingError    file:line where it is known
@@ -33,6 +34,10 @@ class PalancaError(Exception):
 
 class UsageError(PalancaError):
     """A parameter that cannot be meant."""
+
+
+class BusyError(PalancaError):
+    """Too much is under way already; the same question may be answered later."""
 
 
 @dataclass(frozen=True, order=True)

@@ -83,6 +83,11 @@ class ScrapeSource:
         for state in self._states.values():
             state.server.close()
 
+    def stop(self) -> None:
+        """End what is under way, in other threads too; nothing can be asked afterwards. ``sleep`` is not woken."""
+        for state in self._states.values():
+            state.server.stop()
+
     def scrape(self, catalogue: Catalogue) -> None:
         """Scrape every server once, to fill the rolling window between questions. Failures become ``up`` 0."""
         with self._lock, suppress(SourceError):

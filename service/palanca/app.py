@@ -1,0 +1,205 @@
+"""The composition root of the service: daemon, API, telemetry and logs put together, and replaced on reload."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from palanca.api.application import application
+from palanca.api.guard import Audited, Guard, Rules, Served
+from palanca.daemon.daemon import Daemon
+from palanca.errors import PalancaError
+from palanca.logs import logger
+from palanca.telemetry import Telemetry
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from fastapi import FastAPI
+    from starlette.types import ASGIApp
+
+    from palanca.daemon.daemon import Listener
+    from palanca.daemon.snapshot import Snapshot
+    from palanca.daemon.watch import Poll, Watch
+    from palanca.model import Catalogue, Diagnosis, SourceInfo
+
+GRACE_S = 2
+"""Requests under way may end by themselves for so long after SIGTERM; with the polls that makes less than 5 s."""
+KEEP_ALIVE_S = 65
+"""Longer than the 60 s of usual load balancers, which else would use a connection that is just being closed."""
+MOST_CONNECTIONS = 1000
+LARGEST_HEAD = 32 * 1024
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What can be replaced while the service runs."""
+
+    catalogue: Catalogue
+    watches: Sequence[Watch]
+    rules: Rules
+
+
+class Service:
+    """The running service; satisfies ``palanca.api.backend.Backend``. ``clock`` gives unix seconds."""
+
+    def __init__(
+        self, plan: Plan, *, telemetry: Telemetry, listeners: Sequence[Listener], clock: Callable[[], float]
+    ) -> None:
+        self.plan, self.telemetry, self._clock = plan, telemetry, clock
+        self.daemon = Daemon(plan.watches, [telemetry, _PollLog(), *listeners], clock)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The last finished diagnosis."""
+        return self.daemon.snapshot
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The rules in force."""
+        return self.plan.catalogue
+
+    def sources(self) -> Sequence[SourceInfo]:
+        """Every source as of now."""
+        return [watch.view.info(self._clock()) for watch in self.daemon.watches]
+
+    def now(self) -> float:
+        """Unix seconds."""
+        return self._clock()
+
+    async def fresh(self, at: float | None) -> Diagnosis:
+        """Make a diagnosis now, or of a moment in the past. Raises ``BusyError`` and ``UsageError``."""
+        return await self.daemon.fresh(at)
+
+    async def reload(self, make: Callable[[], Plan]) -> None:
+        """Put new settings in force, all or nothing: what is wrong with them is logged, and the old ones stay."""
+        log = logger("settings")
+        try:
+            plan = await asyncio.get_running_loop().run_in_executor(None, make)
+        except PalancaError as error:
+            self.telemetry.reloaded(successful=False)
+            log.error("the settings are not reloaded; those before stay in force", error=str(error))  # noqa: TRY400
+            return
+        self.plan = plan
+        await self.daemon.replace(plan.watches)
+        self.telemetry.reloaded(successful=True)
+        log.info("the settings are reloaded", sources=[watch.name for watch in plan.watches])
+
+
+class _PollLog:
+    """Says in the log what changes: a source that fails, recovers, or cannot keep up."""
+
+    def __init__(self) -> None:
+        self._failing: set[str] = set()
+        self._log = logger("poll")
+
+    def polled(self, watch: Watch, poll: Poll) -> None:
+        failed, known = poll.result == "error", watch.name in self._failing
+        if failed and not known:
+            self._failing.add(watch.name)
+            self._log.warning("source fails", source=watch.name, error=poll.view.error)
+        elif not failed and known:
+            self._failing.discard(watch.name)
+            self._log.info("source has recovered", source=watch.name)
+        targets = len(poll.view.diagnosis.targets) if poll.view.diagnosis else 0
+        self._log.debug(
+            "polled", source=watch.name, result=poll.result, seconds=round(poll.seconds, 3), targets=targets
+        )
+
+    def skipped(self, name: str) -> None:
+        self._log.warning("poll left out: the one before is still under way", source=name)
+
+    def published(self, snapshot: Snapshot) -> None:
+        self._log.debug("published", number=snapshot.number, bytes=len(snapshot.json.body))
+
+
+def asgi(service: Service) -> ASGIApp:
+    """Make the application that a server runs; starting and stopping the daemon is part of its lifespan."""
+    audit = logger("audit")
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        service.daemon.start()
+        try:
+            yield
+        finally:
+            await service.daemon.stop()
+
+    def audited(one: Audited) -> None:
+        audit.info("write", caller=one.caller, client=one.client, method=one.method, path=one.path, status=one.status)
+
+    def served(one: Served) -> None:
+        service.telemetry.served(one.method, one.path, one.status, one.seconds)
+
+    app = application(service, metrics=service.telemetry.text, lifespan=lifespan)
+    return Guard(app, rules=lambda: service.plan.rules, audit=audited, served=served, timer=time.monotonic)
+
+
+@dataclass(frozen=True)
+class Listen:
+    """Where to listen. With a certificate it is TLS; with ``client_ca`` callers must show one of theirs."""
+
+    host: str
+    port: int
+    cert: Path | None = None
+    key: Path | None = None
+    client_ca: Path | None = None
+
+
+async def run(app: ASGIApp, listen: Listen, *, reload: Callable[[], None], started: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT; SIGHUP calls ``reload``. ``started`` is told the address."""
+    config = uvicorn.Config(
+        app,
+        host=listen.host,
+        port=listen.port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=GRACE_S,
+        limit_concurrency=MOST_CONNECTIONS,
+        h11_max_incomplete_event_size=LARGEST_HEAD,
+        ssl_certfile=listen.cert,
+        ssl_keyfile=listen.key,
+        ssl_ca_certs=None if listen.client_ca is None else str(listen.client_ca),
+        ssl_cert_reqs=2 if listen.client_ca else 0,
+    )
+    server = _Server(config, started)
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        server.should_exit = True
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    loop.add_signal_handler(signal.SIGHUP, reload)
+    await server.serve()
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to us, so that an orderly end is exit code 0."""
+
+    def __init__(self, config: uvicorn.Config, started: Callable[[str], None]) -> None:
+        super().__init__(config)
+        self._tell = started
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+    async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
+        """Bind, and tell the address: with port 0 it is known only now."""
+        await super().startup(sockets)  # type: ignore[arg-type]
+        if self.started and self.servers:
+            host, port = self.servers[0].sockets[0].getsockname()[:2]
+            scheme = "https" if self.config.ssl_certfile else "http"
+            self._tell(f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}")
