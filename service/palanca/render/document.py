@@ -224,7 +224,8 @@ def json_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
-def _labels(labels: Mapping[str, str]) -> dict[str, str]:
+def labels_document(labels: Mapping[str, str]) -> dict[str, str]:
+    """Labels in the order of their names, fit for JSON."""
     return {encodable(name): encodable(value) for name, value in sorted(labels.items())}
 
 
@@ -242,13 +243,13 @@ def _source(source: SourceInfo) -> SourceDocument:
 def _target(report: TargetReport, time: float) -> TargetDocument:
     version = report.version
     return TargetDocument(
-        target=_labels(report.target.as_dict()),
+        target=labels_document(report.target.as_dict()),
         status=report.status,
         vllm=VllmDocument(
             release_range=version.text if version else None, provenance=version.provenance if version else None
         ),
         signals={name: _signal(value) for name, value in sorted(report.signals.items())},
-        findings=tuple(_finding(finding, time) for finding in report.findings),
+        findings=tuple(finding_document(finding, time) for finding in report.findings),
         unknown=tuple(
             UnjudgedDocument(
                 rule=unjudged.rule,
@@ -271,7 +272,8 @@ def _signal(signal: SignalValue) -> SignalDocument:
     return SignalDocument(value=value, unit=signal.unit, state=_word(state), window_s=finite(signal.window_s) or 0.0)
 
 
-def _finding(finding: Finding, time: float) -> FindingDocument:
+def finding_document(finding: Finding, time: float) -> FindingDocument:
+    """One finding of a diagnosis at ``time``, unix seconds."""
     known = finite(finding.since) is not None
     return FindingDocument(
         rule=finding.rule,
@@ -281,18 +283,19 @@ def _finding(finding: Finding, time: float) -> FindingDocument:
         role=finding.role,
         state=finding.state,
         scope=finding.scope,
-        group=None if finding.group is None else _labels(finding.group),
+        group=None if finding.group is None else labels_document(finding.group),
         explained_by=finding.explained_by,
         since=rfc3339(finding.since if known else time),
         since_at_least=finding.since_at_least or not known,
         title=encodable(finding.title),
         summary=encodable(finding.summary),
-        evidence=tuple(_evidence(evidence) for evidence in finding.evidence),
+        evidence=tuple(evidence_document(evidence) for evidence in finding.evidence),
         recommendations=tuple(_recommendation(recommendation) for recommendation in finding.recommendations),
     )
 
 
-def _evidence(evidence: Evidence) -> EvidenceDocument:
+def evidence_document(evidence: Evidence) -> EvidenceDocument:
+    """One comparison, infinities as null."""
     return EvidenceDocument(
         signal=evidence.signal,
         value=finite(evidence.value),
