@@ -296,12 +296,13 @@ def finding_document(finding: Finding, time: float) -> FindingDocument:
         since_at_least=finding.since_at_least or not known,
         title=encodable(finding.title),
         summary=encodable(finding.summary),
-        evidence=tuple(_evidence(evidence) for evidence in finding.evidence),
+        evidence=tuple(evidence_document(evidence) for evidence in finding.evidence),
         recommendations=tuple(_recommendation(recommendation) for recommendation in finding.recommendations),
     )
 
 
-def _evidence(evidence: Evidence) -> EvidenceDocument:
+def evidence_document(evidence: Evidence) -> EvidenceDocument:
+    """One comparison, infinities as null."""
     return EvidenceDocument(
         signal=evidence.signal,
         value=finite(evidence.value),
