@@ -110,13 +110,13 @@ class Daemon:
         self.first.set()
 
     async def _poll(self, watch: Watch) -> None:
-        if watch.due():
-            await self._in_thread(lambda: self._polled(watch))
+        poll = await self._in_thread(watch.poll) if watch.due() else None
         await self.publish()
+        if poll is not None:
+            await self._in_thread(lambda: self._tell(watch, poll))
 
-    def _polled(self, watch: Watch) -> None:
-        poll = watch.poll()
-        if not self._stopped and watch in self._watches:
+    def _tell(self, watch: Watch, poll: Poll) -> None:
+        if watch in self._watches:  # and not one that a reload has replaced meanwhile
             for listener in self._listeners:
                 listener.polled(watch, poll)
 
