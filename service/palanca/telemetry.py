@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 
 from palanca import __version__
 from palanca.model import Status
+from palanca.render.words import encodable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -197,7 +198,7 @@ def _findings(snapshot: Snapshot) -> Metric:
     )
     for report in reports:
         values = report.target.as_dict()
-        where = [values.get(name, "") for name in names]
+        where = [encodable(values.get(name, "")) for name in names]
         for one in report.findings:
             family.add_metric([one.rule, one.severity, one.cause, one.state, one.role, one.confidence, *where], 1.0)
     return family

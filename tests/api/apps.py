@@ -28,7 +28,14 @@ from palanca.model import Catalogue, Diagnosis, SourceInfo, Target
 from palanca.poll import grid_for
 from palanca.telemetry import Telemetry
 
-ODD_LABELS = ("line\nfeed", 'a "quoted" \\ value', "ünïcødé ☃ 漢字", "lone \ud800 surrogate", "x" * 10_000, "nul \0 inside")
+ODD_LABELS = (
+    "line\nfeed",
+    'a "quoted" \\ value',
+    "ünïcødé ☃ 漢字",
+    "lone \ud800 surrogate",
+    "x" * 10_000,
+    "nul \0 inside",
+)
 SATURATED = "kv-saturated"
 _PLAIN: dict[str, Value] = {
     "up": 1, "running": 2, "waiting": 0, "kv_cache_usage": 0.2, "ttft_p99": 0.3, "generation_tokens_per_second": 900,
@@ -60,7 +67,9 @@ def fleet(size: int = 7) -> Diagnosis:
 @cache
 def odd() -> Diagnosis:
     """Engines whose labels are what no sane person writes."""
-    targets = [Target.of({"job": "vllm", "instance": f"{at}", "model_name": text}) for at, text in enumerate(ODD_LABELS)]
+    targets = [
+        Target.of({"job": "vllm", "instance": f"{at}", "model_name": text}) for at, text in enumerate(ODD_LABELS)
+    ]
     return diagnose(shipped(), readings(*[KINDS[0]] * len(targets), targets=targets))
 
 
@@ -75,11 +84,14 @@ class FakeBackend:
         self.asked: list[float | None] = []
         self.failure: Exception | None = None
         self.delay = 0.0
+        self.tick = 0.0
+        """By how much the clock goes on whenever it is read."""
 
     def sources(self) -> Sequence[SourceInfo]:
         return self.infos
 
     def now(self) -> float:
+        self.clock += self.tick
         return self.clock
 
     async def fresh(self, at: float | None) -> Diagnosis:
@@ -249,5 +261,5 @@ def kept(folder: Path, *diagnoses: Diagnosis, source: str = "prometheus") -> His
     """A history in SQLite with these diagnoses recorded one after another."""
     history = History(HistoryStore(folder / "palanca.db"), lambda: END, lambda: 0.0)
     for one in diagnoses:
-        assert "recorded" == history.record(one.time, source, one, keep_firing(shipped())).result, history.state
+        assert "recorded" == history.record(one.time, source, one, keep_firing(shipped())).outcome, history.state
     return history

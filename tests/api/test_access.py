@@ -11,7 +11,9 @@ import pytest
 from palanca.api import access
 from palanca.api.access import Caller, Token, Tokens
 
-KNOWN = Tokens([Token("grafana", "read", "r-secret"), Token("ops", "write", "w-secret"), Token("ñandú", "read", "pässwörd")])
+KNOWN = Tokens(
+    [Token("grafana", "read", "r-secret"), Token("ops", "write", "w-secret"), Token("ñandú", "read", "pässwörd")]
+)
 READER, WRITER = Caller("grafana", "read"), Caller("ops", "write")
 
 

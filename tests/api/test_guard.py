@@ -255,7 +255,9 @@ def test_metrics_are_open_unless_asked() -> None:
     assert 200 == closed(True).send("GET", "/metrics", headers=READ).status
 
 
-@pytest.mark.parametrize("path", ["/healthz/", "//healthz", "/healthz/../diagnose", "/METRICS", "/healthz%2f", "/metrics/x"])
+@pytest.mark.parametrize(
+    "path", ["/healthz/", "//healthz", "/healthz/../diagnose", "/METRICS", "/healthz%2f", "/metrics/x"]
+)
 def test_what_only_looks_like_an_open_path(path: str) -> None:
     """Only the exact path is open."""
     assert 401 == closed(True).get(path).status

@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from palanca.api.answers import ETAG, KINDS, UNCHANGED, Kind, accepted, answer
-from palanca.api.examples import DIAGNOSIS, MARKDOWN, TEXT
+from palanca.api.examples import MARKDOWN, TEXT
 from palanca.api.memory import Made, Memory
 from palanca.api.paging import HEADERS, paged
 from palanca.api.problems import described, problem
@@ -59,7 +59,7 @@ def router(backend: Backend) -> APIRouter:
             200: {
                 "description": "The diagnosis: `palanca.diagnosis/v1`, Markdown, or text.",
                 "content": {
-                    "application/json": {"schema": diagnosis_schema(), "example": DIAGNOSIS},
+                    "application/json": {"schema": diagnosis_schema()},
                     "text/markdown": {"schema": {"type": "string"}, "example": MARKDOWN},
                     "text/plain": {"schema": {"type": "string"}, "example": TEXT},
                 },

@@ -75,9 +75,10 @@ EVENT: Example = {
     "rule": "kv-cache-saturated", "severity": "critical", "reason": None, "since": None, "changes": [], "who": None,
     "note": None,
 }  # fmt: skip
-ONE_EPISODE: Example = {"schema": "palanca.history.episode/v1", "history": STATE, "episode": EPISODE}
+ONE_EPISODE: Example = {"schema": "palanca.history/v1", "history": STATE, "episode": EPISODE}
 
 EXAMPLES: dict[tuple[str, str], Example] = {
+    ("get", "/diagnose"): DIAGNOSIS,
     ("get", "/api/v1/targets"): {
         "schema": "palanca.targets/v1", "time": TIME, "source": SOURCE, "total": 1,
         "targets": [
@@ -117,11 +118,11 @@ EXAMPLES: dict[tuple[str, str], Example] = {
         "schema": "palanca.history/v1", "history": STATE, "episodes": [EPISODE], "next": None,
     },
     ("get", "/api/v1/history/events"): {
-        "schema": "palanca.history.events/v1", "history": STATE, "events": [EVENT], "next": "1795982820.0_7",
+        "schema": "palanca.history/v1", "history": STATE, "events": [EVENT], "next": "1795982820.0_7",
     },
     ("get", "/api/v1/history/{episode_id}"): ONE_EPISODE,
     ("post", "/api/v1/history/{episode_id}/acknowledge"): ONE_EPISODE,
     ("get", "/healthz"): {"status": "ok", "version": "0.1.0"},
     ("get", "/readyz"): {"ready": True, "sources": [SOURCE]},
 }  # fmt: skip
-"""By method and path; that of the diagnosis stands with its route."""
+"""Of JSON, by method and path. FastAPI would leave the nulls out, were they given with the routes."""

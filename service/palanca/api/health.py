@@ -54,7 +54,9 @@ def router(backend: Backend, version: str, metrics: Callable[[], bytes]) -> APIR
         responses={
             200: {
                 "description": "Metrics.",
-                "content": {"text/plain": {"schema": {"type": "string"}, "example": 'palanca_targets{status="ok"} 3.0\n'}},
+                "content": {
+                    "text/plain": {"schema": {"type": "string"}, "example": 'palanca_targets{status="ok"} 3.0\n'}
+                },
             }
         },
     )

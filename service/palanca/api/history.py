@@ -43,9 +43,7 @@ class Past(BaseModel):
         description="Not before: RFC 3339, unix seconds, or -24h before now.",
         examples=["-24h"],
     )
-    to: Moment | None = Field(
-        default=None, description="Not after; the same forms.", examples=["2026-11-29T20:09:11Z"]
-    )
+    to: Moment | None = Field(default=None, description="Not after; the same forms.", examples=["2026-11-29T20:09:11Z"])
     source: list[Text] = Field(
         default_factory=list, max_length=MOST_VALUES, description="Only this source.", examples=[["prometheus"]]
     )
@@ -93,7 +91,7 @@ class AskedEvents(Past):
     """Parameters of the list of events."""
 
     kind: list[EventKind] = Field(
-        default_factory=list, max_length=MOST_VALUES, description="Only this kind.", examples=[["firing"]]
+        default_factory=list, max_length=MOST_VALUES, description="Only this kind.", examples=[["began", "resolved"]]
     )
     episode: int | None = Field(
         default=None, ge=1, le=LARGEST_ID, description="Only those of this episode.", examples=[42]
@@ -177,9 +175,13 @@ def router(backend: Backend, history: History | NoHistory) -> APIRouter:
 
         return await sent(request, read)
 
-    @made.post("/{episode_id}/acknowledge", response_model=OneEpisodeDocument, responses=described(400, 403, 404, 413, 415, 422))
+    @made.post(
+        "/{episode_id}/acknowledge",
+        response_model=OneEpisodeDocument,
+        responses=described(400, 403, 404, 413, 415, 422),
+    )
     async def acknowledge(request: Request, episode_id: EpisodeId, said: Acknowledgement) -> Response:
-        """Say that somebody looks after an episode; once more changes nothing but the note."""
+        """Say that somebody looks after an episode; another name or note takes the place of the last."""
         caller: Caller = request.state.caller
         who = said.who or caller.name
         noted = await run_in_threadpool(history.acknowledge, episode_id, who, said.note, backend.now())

@@ -137,7 +137,9 @@ def router(backend: Backend) -> APIRouter:
     made = APIRouter(prefix="/api/v1", tags=["lists"])
     memory = Memory(backend)
 
-    async def sent(request: Request, where: Where, name: str, make: Callable[[Diagnosis, Catalogue], Listed]) -> Response:
+    async def sent(
+        request: Request, where: Where, name: str, make: Callable[[Diagnosis, Catalogue], Listed]
+    ) -> Response:
         def body(diagnosis: Diagnosis, catalogue: Catalogue) -> tuple[Packed, int]:
             document = make(diagnosis, catalogue)
             return packed(document.model_dump_json(by_alias=True).encode()), document.total

@@ -49,15 +49,17 @@ class Memory:
 
     async def answer(self, key: tuple[str, ...], make: Make) -> Made:
         """Return what was made of the newest snapshot under this key, or make it; ``make`` runs in a thread."""
-        now = self._backend.snapshot.diagnosis, self._backend.catalogue
-        if self._of is None or now[0] is not self._of[0] or now[1] is not self._of[1]:
-            self._of, self._kept, self._making, self._size = now, {}, {}, 0
+        diagnosis, catalogue = self._backend.snapshot.diagnosis, self._backend.catalogue
+        of = self._of
+        if of is None or of[0] is not diagnosis or of[1] is not catalogue:
+            of = self._of = diagnosis, catalogue
+            self._kept, self._making, self._size = {}, {}, 0
         known = self._kept.get(key)
         if known is not None:
             return known
         making = self._making.get(key)
         if making is None:
-            making = self._making[key] = asyncio.ensure_future(self._make(now, key, make))
+            making = self._making[key] = asyncio.ensure_future(self._make(of, key, make))
         return await asyncio.shield(making)  # one that hangs up takes nothing away from the others
 
     async def _make(self, of: tuple[Diagnosis, Catalogue], key: tuple[str, ...], make: Make) -> Made:

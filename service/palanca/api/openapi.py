@@ -36,10 +36,19 @@ def completed(document: Document) -> Document:
         answers = operation["responses"]
         for status, answer in described(*sorted(statuses)).items():
             answers.setdefault(str(status), answer)
-        operation["responses"] = dict(sorted(answers.items()))
+        operation["responses"] = {status: _shared(components, status, answers[status]) for status in sorted(answers)}
         if (method, path) in EXAMPLES:
             answers["200"]["content"]["application/json"]["example"] = EXAMPLES[method, path]
+    components["responses"] = dict(sorted(components["responses"].items()))
     return document
+
+
+def _shared(components: Document, status: str, answer: Document) -> Document:
+    """Keep a problem that many routes can answer with in one place, and refer to it."""
+    if int(status) < 400 or answer != described(int(status)).get(int(status)):  # noqa: PLR2004  errors begin there
+        return answer
+    components.setdefault("responses", {})[f"Problem{status}"] = answer
+    return {"$ref": f"#/components/responses/Problem{status}"}
 
 
 def _operations(document: Document) -> Iterator[tuple[str, str, Document]]:

@@ -47,9 +47,8 @@ def problem(
     status: int, detail: str, *, errors: Sequence[Fault] = (), headers: Mapping[str, str] | None = None
 ) -> Response:
     """Make a response that says what went wrong."""
-    document = Problem(
-        title=HTTPStatus(status).phrase, status=status, detail=encodable(detail), errors=tuple(errors)
-    ).model_dump_json()
+    title = _TEXTS[status][1] if status in _TEXTS else HTTPStatus(status).phrase  # which Python changes now and then
+    document = Problem(title=title, status=status, detail=encodable(detail), errors=tuple(errors)).model_dump_json()
     return Response(document, status, headers=dict(headers or {}), media_type=MEDIA_TYPE)
 
 
@@ -80,7 +79,7 @@ _HEADERS: Mapping[int, Mapping[str, Any]] = {
 
 def described(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Describe the problems that a route can answer with, for the OpenAPI document."""
-    return {status: _described(status) for status in statuses}
+    return {status: _described(status) for status in statuses if status in _TEXTS}
 
 
 def _described(status: int) -> dict[str, Any]:

@@ -40,8 +40,9 @@ def _matcher(text: str) -> str:
 
 
 def _moment(text: str) -> str:
-    """A plus sign that was not escaped in the query arrives as a space."""
+    """A plus sign that was not escaped in the query arrives as a space; RFC 3339 allows t and z too."""
     text = _LOST_PLUS.sub(r"\1+\2", text)
+    text = text.upper() if ":" in text else text
     try:
         parse_moment(text, now=0.0 if not text.strip().startswith("-") else 4e9)
     except UsageError as error:
