@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
+from starlette.types import Message
 from tests.engines import END, Value, readings, shipped
 from tests.recorded import AT, read_recording
 
@@ -28,6 +29,8 @@ from palanca.model import Catalogue, Diagnosis, SourceInfo, Target
 from palanca.poll import grid_for
 from palanca.telemetry import Telemetry
 
+Json = Any
+"""What JSON holds."""
 ODD_LABELS = (
     "line\nfeed",
     'a "quoted" \\ value',
@@ -119,7 +122,7 @@ class Answer:
         return dict(self.headers).get(name.lower())
 
     @property
-    def json(self) -> Any:
+    def json(self) -> Json:
         return json.loads(self.body, parse_constant=_no_constant)
 
     @property
@@ -209,7 +212,7 @@ async def sent(
         count -= 1
         return {"type": "http.request", "body": piece, "more_body": count > 0}
 
-    async def send(message: Any) -> None:
+    async def send(message: Message) -> None:
         messages.append(message)
 
     await app(scope, receive, send)

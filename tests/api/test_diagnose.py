@@ -8,7 +8,6 @@ import json
 import re
 from dataclasses import replace
 from functools import cache
-from typing import Any
 from urllib.parse import parse_qs, quote, urlencode
 
 import pytest
@@ -313,7 +312,7 @@ def test_all_faults_at_once() -> None:
 # --- pages and fields ------------------------------------------------------------------------------
 
 
-def walk(where: World, path: str, query: str) -> list[Any]:
+def walk(where: World, path: str, query: str) -> list[Answer]:
     """Follow the links of all pages."""
     pages = []
     while True:

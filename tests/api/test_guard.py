@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from functools import cache
 from typing import Any
 
 import pytest
 from fastapi import APIRouter, Request
 from starlette.responses import StreamingResponse
+from starlette.types import Message
 from tests.api.apps import Answer, FakeBackend, World, world
 
 from palanca.api.access import Token, Tokens
@@ -40,7 +42,7 @@ def more(_: FakeBackend) -> list[APIRouter]:
 
     @made.get("/half")
     async def half() -> StreamingResponse:
-        async def pieces() -> Any:
+        async def pieces() -> AsyncIterator[bytes]:
             yield b"one"
             await asyncio.sleep(30)
 
@@ -61,6 +63,14 @@ def plain() -> World:
 @cache
 def closed(metrics: bool = False) -> World:
     return world(rules=Rules(TOKENS, metrics=metrics))
+
+
+def bare(path: str) -> dict[str, Any]:
+    """The least that a server says of a request."""
+    return {
+        "type": "http", "method": "GET", "path": path, "query_string": b"", "headers": [], "root_path": "",
+        "scheme": "http", "server": None, "client": None, "http_version": "1.1", "asgi": {"spec_version": "2.4"},
+    }  # fmt: skip
 
 
 def problem(answer: Answer, status: int) -> str:
@@ -272,10 +282,10 @@ def test_web_sockets_are_refused() -> None:
     """There is none, and no token would be asked for."""
     said: list[Any] = []
 
-    async def send(message: Any) -> None:
+    async def send(message: Message) -> None:
         said.append(message)
 
-    async def receive() -> Any:
+    async def receive() -> Message:
         return {"type": "websocket.connect"}
 
     asyncio.run(plain().app({"type": "websocket", "path": "/diagnose", "headers": []}, receive, send))
@@ -298,8 +308,13 @@ def test_rules_are_read_anew() -> None:
 # --- bodies ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [None, "", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data",
-                                  "application/jsonx", "application/merge-patch+json", "application/json, text/plain"])  # fmt: skip
+@pytest.mark.parametrize(
+    "kind",
+    [
+        None, "", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/jsonx",
+        "application/merge-patch+json", "application/json, text/plain",
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("body", [b"", b"{}"])
 def test_only_json_is_taken(kind: str | None, body: bytes) -> None:
     """What a form of another site can send without being asked is not."""
@@ -378,14 +393,14 @@ def test_an_answer_that_stops_half_way() -> None:
     one = plain()
     said: list[Any] = []
 
-    async def send(message: Any) -> None:
+    async def send(message: Message) -> None:
         said.append(message)
 
-    async def receive() -> Any:
+    async def receive() -> Message:
         await asyncio.sleep(10)
+        return {"type": "http.disconnect"}
 
-    scope = {"type": "http", "method": "GET", "path": "/half", "query_string": b"", "headers": [], "root_path": "",
-             "scheme": "http", "server": None, "client": None, "http_version": "1.1", "asgi": {"spec_version": "2.4"}}  # fmt: skip
+    scope = bare("/half")
     asyncio.run(one.app(scope, receive, send))
     assert ["http.response.start", "http.response.body"] == [message["type"] for message in said]
     assert said[-1]["more_body"]
@@ -396,14 +411,13 @@ def test_a_fault_of_ours() -> None:
     one = world(more=more)
     said: list[Any] = []
 
-    async def send(message: Any) -> None:
+    async def send(message: Message) -> None:
         said.append(message)
 
-    async def receive() -> Any:
+    async def receive() -> Message:
         return {"type": "http.request", "body": b"", "more_body": False}
 
-    scope = {"type": "http", "method": "GET", "path": "/broken", "query_string": b"", "headers": [], "root_path": "",
-             "scheme": "http", "server": None, "client": None, "http_version": "1.1", "asgi": {"spec_version": "2.4"}}  # fmt: skip
+    scope = bare("/broken")
     with pytest.raises(RuntimeError):
         asyncio.run(one.app(scope, receive, send))
     start, body = said

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from tests.api.apps import FakeBackend, World, fleet, kept, odd, recorded, world
+from tests.api.apps import Answer, FakeBackend, World, fleet, kept, odd, recorded, world
 from tests.api.test_diagnose import fault
 from tests.engines import END
 
@@ -42,7 +42,7 @@ def made(folder: Path) -> World:
     return one
 
 
-def episodes(answer: Any) -> list[dict[str, Any]]:
+def episodes(answer: Answer) -> list[dict[str, Any]]:
     assert (200, "application/json") == (answer.status, answer["Content-Type"]), answer.text
     assert {"enabled": True, "reason": None, "since": rfc3339(END)} == answer.json["history"]
     return list(answer.json["episodes"])
@@ -97,11 +97,11 @@ def test_filters(past: World, query: str, count: int) -> None:
 def test_pages_make_the_whole(past: World, path: str, key: str, limit: int) -> None:
     """By the cursor that each page gives."""
     whole = past.get(path, "limit=1000").json[key]
-    rows, cursor = [], ""
-    while cursor is not None:
-        page = past.get(path, f"limit={limit}" + (f"&cursor={cursor}" if cursor else "")).json
+    page = past.get(path, f"limit={limit}").json
+    rows = list(page[key])
+    while page["next"] is not None:
+        page = past.get(path, f"limit={limit}&cursor={page['next']}").json
         rows += page[key]
-        cursor = page["next"]
     assert whole == rows
     assert len({row["id"] for row in rows}) == len(rows) > 4
 
@@ -304,7 +304,7 @@ def test_the_error_of_a_database_is_told() -> None:
     """As a problem, not as a fault of ours."""
 
     class Broken(NoHistory):
-        def episodes(self, _: object = None) -> Any:
+        def episodes(self, _: object = None) -> EpisodesDocument:
             raise HistoryError("cannot read the history in x: \ud800")
 
     assert "cannot read" in fault(world(fleet(), history=Broken()).get("/api/v1/history"), 503)

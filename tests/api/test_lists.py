@@ -6,11 +6,10 @@ import gzip
 import json
 from collections import Counter
 from functools import cache
-from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from tests.api.apps import ODD_LABELS, World, fleet, odd, recorded, world
+from tests.api.apps import ODD_LABELS, Json, World, fleet, odd, recorded, world
 from tests.api.test_diagnose import fault, walk
 from tests.engines import shipped
 
@@ -26,7 +25,7 @@ def having(name: str) -> World:
     return world(diagnoses[name]())
 
 
-def read(name: str, path: str, query: str = "") -> Any:
+def read(name: str, path: str, query: str = "") -> Json:
     answer = having(name).get(path, query)
     assert (200, "application/json") == (answer.status, answer["Content-Type"]), answer.text
     return answer.json
@@ -102,15 +101,20 @@ def test_a_signal_that_is_none(name: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/api/v1/targets", "/api/v1/findings", "/api/v1/signals"])
-@pytest.mark.parametrize("query", ["model=llama", "severity=critical", "severity=info", "cause=unexplained", "status=ok",
-                                   "match=job=vllm&model=qwen", "instance=vllm-3:8000", "model=nothing"])  # fmt: skip
+@pytest.mark.parametrize(
+    "query",
+    [
+        "model=llama", "severity=critical", "severity=info", "cause=unexplained", "status=ok",
+        "match=job=vllm&model=qwen", "instance=vllm-3:8000", "model=nothing",
+    ],
+)  # fmt: skip
 def test_filters_are_those_of_the_diagnosis(path: str, query: str) -> None:
     """The same engines and findings."""
     whole, rows = read("fleet", "/diagnose", query)["targets"], read("fleet", path, query)
     if path.endswith("targets"):
         assert [target["target"] for target in whole] == [row["target"] for row in rows["targets"]]
     elif path.endswith("findings"):
-        rules = Counter((target["target"]["instance"], one["rule"]) for target in whole for one in target["findings"])
+        rules = Counter((one["target"]["instance"], found["rule"]) for one in whole for found in one["findings"])
         assert rules == Counter((row["target"]["instance"], row["rule"]) for row in rows["findings"])
     else:
         assert [target["target"] for target in whole] == [row["target"] for row in rows["signals"][0]["values"]]

@@ -16,9 +16,12 @@ import pytest
 import schemathesis
 import uvicorn
 from jsonschema import Draft202012Validator
+from schemathesis import Case, GenerationMode
 from schemathesis.checks import load_all_checks
 from schemathesis.core.failures import FailureGroup
-from tests.api.apps import fleet, kept, world
+from schemathesis.core.result import Ok
+from schemathesis.schemas import APIOperation
+from tests.api.apps import Json, fleet, kept, world
 from tests.engines import ROOT
 from tests.servers import free_port
 
@@ -42,9 +45,9 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, A
             yield path, method, {**operation, "responses": answers}
 
 
-def named(part: Any, document: dict[str, Any]) -> Any:
+def named(part: Json, document: dict[str, Any]) -> Json:
     """What a reference names; anything else as it is."""
-    found: Any = document
+    found: Json = document
     if "$ref" not in part:
         return part
     for step in part["$ref"].removeprefix("#/").split("/"):
@@ -52,7 +55,7 @@ def named(part: Any, document: dict[str, Any]) -> Any:
     return {**found, **{key: value for key, value in part.items() if key != "$ref"}}
 
 
-def resolved(part: Any, document: dict[str, Any]) -> Any:
+def resolved(part: Json, document: dict[str, Any]) -> Json:
     """A schema in which nothing is named elsewhere."""
     if isinstance(part, dict):
         if "$ref" in part:
@@ -136,7 +139,7 @@ def test_examples_are_valid(document: dict[str, Any]) -> None:
                 checked(parameter["schema"], example, document, f"{method} {path} {parameter['name']}")
 
 
-def checked(schema: Any, example: Any, document: dict[str, Any], where: str) -> None:
+def checked(schema: Json, example: Json, document: dict[str, Any], where: str) -> None:
     errors = [error.message for error in Draft202012Validator(resolved(schema, document)).iter_errors(example)]
     assert [] == errors, where
 
@@ -154,6 +157,7 @@ def test_no_schema_of_others(document: dict[str, Any]) -> None:
 
 # --- any request that the document allows, and many that it does not -------------------------------
 
+Operation = APIOperation[Any, Any, Any, Any]
 EXAMPLES_PER_ROUTE = 25
 LONGEST_URL = 60_000
 CHECKS = (
@@ -186,7 +190,7 @@ def serving(folder: Path) -> Iterator[str]:
 
 
 def test_schemathesis(tmp_path: Path, document: dict[str, Any]) -> None:
-    """No fault of ours, no status, type, body or header that the document does not have; the same requests each time."""
+    """No fault of ours, no status, type, body or header that is undocumented; the same requests each time."""
     load_all_checks()
     checks = schemathesis.checks.CHECKS.get_by_names(list(CHECKS))
     failures: list[str] = []
@@ -195,14 +199,15 @@ def test_schemathesis(tmp_path: Path, document: dict[str, Any]) -> None:
         schema = schemathesis.openapi.from_dict(document)
         schema.config.update(base_url=url)
         for result in schema.get_all_operations():
+            assert isinstance(result, Ok)
             operation = result.ok()
-            for mode in schemathesis.GenerationMode:
+            for mode in GenerationMode:
                 statuses |= tried(operation, mode, checks, failures)
     assert [] == failures
     assert {200, 404, 422} <= statuses
 
 
-def tried(operation: Any, mode: Any, checks: list[Any], failures: list[str]) -> set[int]:
+def tried(operation: Operation, mode: GenerationMode, checks: list[Any], failures: list[str]) -> set[int]:
     statuses: set[int] = set()
 
     @hypothesis.seed(20261129)
@@ -214,7 +219,7 @@ def tried(operation: Any, mode: Any, checks: list[Any], failures: list[str]) -> 
         suppress_health_check=list(hypothesis.HealthCheck),
     )
     @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
-    def one(case: Any) -> None:
+    def one(case: Case[Any]) -> None:
         response = case.call()
         hypothesis.assume(len(str(response.request.url)) < LONGEST_URL)  # the server refuses a longer one by itself
         statuses.add(response.status_code)

@@ -53,7 +53,8 @@ def problem(
 
 
 _TEXTS: Mapping[int, tuple[str, str, str]] = {
-    400: ("A parameter cannot be meant.", "Bad Request", "there is no signal 'kv_usage' (did you mean kv_cache_usage?)"),
+    400: ("A parameter cannot be meant.", "Bad Request",
+          "there is no signal 'kv_cache_usag' (did you mean kv_cache_usage?)"),
     401: ("A token is needed.", "Unauthorized", "a token is needed: send Authorization: Bearer TOKEN"),
     403: ("The token does not allow this.", "Forbidden",
           "the token grafana may read only; a token of scope write is needed"),
