@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import uvloop
@@ -69,14 +70,27 @@ def floor() -> ASGIApp:
 APPLICATIONS = {"palanca": palanca, "floor": floor}
 
 
+@dataclass(frozen=True)
+class Server:
+    """A running server: its port and process."""
+
+    port: int
+    pid: int
+
+    def cpu(self) -> float:
+        """Seconds of processor time that it has taken."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 @contextmanager
-def served(name: str) -> Iterator[int]:
-    """Run one of the applications in a process of its own; yields its port."""
+def served(name: str) -> Iterator[Server]:
+    """Run one of the applications in a process of its own."""
     process = subprocess.Popen([sys.executable, __file__, "--serve", name], stdout=subprocess.PIPE, text=True)
     try:
         if process.stdout is None:
             raise RuntimeError
-        yield int(process.stdout.readline().rpartition(":")[2])
+        yield Server(int(process.stdout.readline().rpartition(":")[2]), process.pid)
     finally:
         process.terminate()
         process.wait(timeout=10)
@@ -84,14 +98,19 @@ def served(name: str) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class Load:
-    """What a server was asked: latencies in seconds, and how many requests failed."""
+    """What a server was asked: latencies and its processor time in seconds, and how many requests failed."""
 
     latencies: list[float]
     errors: int
+    cpu: float = 0.0
 
     def quantile(self, q: float) -> float:
         """Return a quantile in milliseconds."""
         return sorted(self.latencies)[min(round(q * len(self.latencies)), len(self.latencies) - 1)] * 1000
+
+    def figures(self) -> dict[str, float]:
+        """Return what is compared, in milliseconds."""
+        return {"p50": self.quantile(0.5), "p99": self.quantile(0.99), "cpu": self.cpu / len(self.latencies) * 1000}
 
 
 class Client:
@@ -127,14 +146,15 @@ class Client:
         return head.startswith(b"HTTP/1.1 200 ")
 
 
-async def load(port: int, path: str, rate: float, seconds: float) -> Load:
+async def load(server: Server, path: str, rate: float, seconds: float) -> Load:
     """Send requests at a fixed rate, those of a short warm-up apart."""
-    client = Client(port, path)
+    client = Client(server.port, path)
     await client.open()
     await timed(client, rate, WARM_S)
+    before = server.cpu()
     measured = await timed(client, rate, seconds)
     await client.close()
-    return measured
+    return replace(measured, cpu=server.cpu() - before)
 
 
 async def timed(client: Client, rate: float, seconds: float) -> Load:
@@ -157,23 +177,23 @@ async def timed(client: Client, rate: float, seconds: float) -> Load:
 
 def compare(path: str, rate: float, seconds: float, rounds: int) -> None:
     """Print a table: each round asks both, one after the other, in turns."""
-    ratios: dict[float, list[float]] = {0.5: [], 0.99: []}
-    print(f"{path}: {rate:g} requests/s for {seconds:g} s, {CONNECTIONS} connections kept open")
-    print(f"{'round':6} {'':8} {'p50':>8} {'p99':>8} {'max':>8}    {'errors':>6}")
+    ratios: dict[str, list[float]] = {"p50": [], "p99": [], "cpu": []}
+    print(f"{path}: {rate:g} requests/s for {seconds:g} s, {CONNECTIONS} connections kept open; milliseconds")
+    print(f"{'round':6} {'':8} {'p50':>8} {'p99':>8} {'max':>8} {'cpu':>8} {'errors':>8}")
     with served("palanca") as ours, served("floor") as theirs:
+        servers = {"palanca": ours, "floor": theirs}
         for number in range(rounds):
-            ports = {"palanca": ours, "floor": theirs}
-            order = list(ports) if number % 2 == 0 else list(ports)[::-1]
-            loads = {name: uvloop.run(load(ports[name], path, rate, seconds)) for name in order}
+            order = list(servers) if number % 2 == 0 else list(servers)[::-1]
+            loads = {name: uvloop.run(load(servers[name], path, rate, seconds)) for name in order}
             for name in order:
-                one = loads[name]
-                figures = f"{one.quantile(0.5):8.2f} {one.quantile(0.99):8.2f} {one.quantile(1):8.2f} ms"
-                print(f"{number + 1:<6} {name:8} {figures} {one.errors:6}")
-            for q, kept in ratios.items():
-                kept.append(loads["palanca"].quantile(q) / loads["floor"].quantile(q))
-    for q, kept in ratios.items():
+                one, known = loads[name], loads[name].figures()
+                figures = f"{known['p50']:8.2f} {known['p99']:8.2f} {one.quantile(1):8.2f} {known['cpu']:8.3f}"
+                print(f"{number + 1:<6} {name:8} {figures} {one.errors:8}")
+            for name, kept in ratios.items():
+                kept.append(loads["palanca"].figures()[name] / loads["floor"].figures()[name])
+    for name, kept in ratios.items():
         each = ", ".join(f"{one:.2f}" for one in kept)
-        print(f"p{q * 100:g}: {statistics.median(kept):.2f} times the floor (median of {each}); aim {AIM:g}")
+        print(f"{name}: {statistics.median(kept):.2f} times the floor (median of {each}); aim {AIM:g}")
 
 
 def main() -> None:

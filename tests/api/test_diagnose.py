@@ -76,6 +76,18 @@ def test_all_ways_to_the_whole_are_the_same(query: str) -> None:
         assert (plain.body, plain["ETag"]) == (asked.body, asked["ETag"])
 
 
+def test_what_was_asked_before_is_answered_alike() -> None:
+    """The second time it does not go through parameters: body and headers are the same, and so are errors."""
+    mine = world(fleet())
+    for query in ("model=llama&limit=2", "severity=critical", "limit=0", "fields=target"):
+        for headers in ({}, {"accept": "text/plain"}, {"accept_encoding": "gzip"}):
+            first, again = (mine.get("/diagnose", query, **headers) for _ in range(2))
+            assert first == again
+    moment = mine.get("/diagnose", "time=-5m")
+    mine.backend.clock += 60
+    assert moment.json["time"] != mine.get("/diagnose", "time=-5m").json["time"]
+
+
 def test_no_source_is_asked() -> None:
     """However often it is answered."""
     mine = world(fleet())

@@ -22,13 +22,13 @@ class Maker:
         self.failure: Exception | None = None
         self.wait: threading.Event | None = None
 
-    def __call__(self, diagnosis: Diagnosis, _: Catalogue) -> tuple[Packed, int]:
+    def __call__(self, diagnosis: Diagnosis, _: Catalogue) -> tuple[Packed, dict[str, str]]:
         self.made += 1
         if self.wait is not None:
             self.wait.wait(10)
         if self.failure is not None:
             raise self.failure
-        return Packed(b"x" * self.size, b"y" * self.size, str(diagnosis.time)), 3
+        return Packed(b"x" * self.size, b"y" * self.size, str(diagnosis.time)), {"X-Total-Count": "3"}
 
 
 def ask(memory: Memory, make: Maker, *keys: str) -> list[Made]:
@@ -44,7 +44,9 @@ def test_the_same_is_made_once() -> None:
     memory = Memory(backend)
     first, again, other, same = ask(memory, make, "a", "a", "b", "b")
     assert (first is again, other is same, 2) == (True, True, make.made)
-    assert (3, fleet().time) == (other.total, first.time)
+    assert ({"X-Total-Count": "3"}, fleet().time) == (other.headers, first.time)
+    assert first is memory.known(("a",))
+    assert memory.known(("c",)) is None
     backend.snapshot = taken(replace(fleet(), time=fleet().time + 1), 2)
     (later,) = ask(memory, make, "a")
     assert (3, fleet().time + 1) == (make.made, later.time)
@@ -96,7 +98,7 @@ def test_a_failure_is_not_kept() -> None:
         with pytest.raises(ValueError, match="no"):
             ask(memory, make, "a")
     make.failure = None
-    assert 3 == ask(memory, make, "a")[0].total
+    assert make.size == len(ask(memory, make, "a")[0].packed.body)
     ask(memory, make, "a")
     assert 3 == make.made
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,15 +36,13 @@ def router(backend: Backend) -> APIRouter:
     answers = _Answers(backend)
 
     class Route(APIRoute):
-        """Answers the plain question without going through parameters: dashboards ask it again and again."""
+        """Answers what was asked before without going through parameters: dashboards ask it again and again."""
 
         def get_route_handler(self) -> Handler:
             whole = super().get_route_handler()
 
             async def handle(request: Request) -> Response:
-                if not request.scope["query_string"] and request.headers.get("accept", "*/*") in _PLAIN:
-                    return answers.plain(request)
-                return await whole(request)
+                return answers.ready(request) or await whole(request)
 
             return handle
 
@@ -98,29 +96,38 @@ class _Answers:
     def __init__(self, backend: Backend) -> None:
         self._backend, self._memory = backend, Memory(backend)
 
-    def plain(self, request: Request) -> Response:
+    def ready(self, request: Request) -> Response | None:
+        """Answer with the whole diagnosis, or with what was made before; None where neither is asked for."""
+        if request.headers.get("accept", "*/*") not in _PLAIN:
+            return None
+        query = request.scope["query_string"]
+        if query:
+            made = self._memory.known(("application/json", query.decode("latin-1")))
+            return None if made is None else self._sent(request, made, "application/json")
         snapshot = self._backend.snapshot
         diagnosis = snapshot.diagnosis
-        more = {"Age": self._age(diagnosis.time), "X-Total-Count": str(len(diagnosis.targets))}
-        return answer(snapshot.json, "application/json", request.headers, more)
+        made = Made(snapshot.json, diagnosis.time, {"X-Total-Count": str(len(diagnosis.targets))})
+        return self._sent(request, made, "application/json")
 
     async def asked(self, request: Request, asked: Asked, kind: Kind) -> Response:
-        def make(diagnosis: Diagnosis, catalogue: Catalogue) -> tuple[Packed, int]:
+        """Answer with what is asked for, of the last diagnosis or of another."""
+
+        def make(diagnosis: Diagnosis, catalogue: Catalogue) -> tuple[Packed, Mapping[str, str]]:
             reports = asked.reports(diagnosis)
             part = replace(diagnosis, targets=tuple(asked.page(reports)))
-            return packed(written(part, kind, catalogue, asked.names).encode()), len(reports)
+            body = packed(written(part, kind, catalogue, asked.names).encode())
+            return body, paged(request, asked, len(reports))
 
         if asked.fresh or asked.time is not None:
             diagnosis = await self._backend.fresh(asked.at(self._backend.now()))
-            body, total = await run_in_threadpool(make, diagnosis, self._backend.catalogue)
-            made = Made(body, diagnosis.time, total)
-        else:
-            made = await self._memory.answer((kind, request.scope["query_string"].decode("latin-1")), make)
-        more = {"Age": self._age(made.time), **paged(request, asked, made.total)}
-        return answer(made.packed, kind, request.headers, more)
+            body, headers = await run_in_threadpool(make, diagnosis, self._backend.catalogue)
+            return self._sent(request, Made(body, diagnosis.time, headers), kind)
+        made = await self._memory.answer((kind, request.scope["query_string"].decode("latin-1")), make)
+        return self._sent(request, made, kind)
 
-    def _age(self, moment: float) -> str:
-        return str(max(round(self._backend.now() - moment), 0))
+    def _sent(self, request: Request, made: Made, kind: Kind) -> Response:
+        age = str(max(round(self._backend.now() - made.time), 0))
+        return answer(made.packed, kind, request.headers, {"Age": age, **made.headers})
 
 
 def written(diagnosis: Diagnosis, kind: Kind, catalogue: Catalogue, fields: set[str] | None = None) -> str:

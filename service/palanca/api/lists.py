@@ -140,12 +140,12 @@ def router(backend: Backend) -> APIRouter:
     async def sent(
         request: Request, where: Where, name: str, make: Callable[[Diagnosis, Catalogue], Listed]
     ) -> Response:
-        def body(diagnosis: Diagnosis, catalogue: Catalogue) -> tuple[Packed, int]:
+        def body(diagnosis: Diagnosis, catalogue: Catalogue) -> tuple[Packed, dict[str, str]]:
             document = make(diagnosis, catalogue)
-            return packed(document.model_dump_json(by_alias=True).encode()), document.total
+            return packed(document.model_dump_json(by_alias=True).encode()), paged(request, where, document.total)
 
         found = await memory.answer((name, request.scope["query_string"].decode("latin-1")), body)
-        return answer(found.packed, "application/json", request.headers, paged(request, where, found.total))
+        return answer(found.packed, "application/json", request.headers, found.headers)
 
     @made.get("/targets", response_model=Targets, responses=RESPONSES)
     async def targets(request: Request, where: Annotated[Where, Query()]) -> Response:
