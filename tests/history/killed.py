@@ -14,6 +14,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.history.looks import START, STEP, SourceState, at, engine, firing, look
@@ -24,7 +25,8 @@ from palanca.history.store import HistoryStore
 from palanca.model import Diagnosis, Severity, TargetReport
 
 KEEP = {"b-rule": 2.5 * STEP}
-LONGEST_LIFE_S = 0.1
+RECORDING = 0.8
+"""Share of the children that are killed while they record; the others may be while they open the database."""
 MORE = 10
 """Looks of the last child."""
 
@@ -49,9 +51,10 @@ def _engine(index: int, step: int, dice: random.Random) -> TargetReport:
     return engine(*found, where=target(index), facts=facts, uptime=(step % 31) * STEP, release="0.26.0")
 
 
-def run(store: HistoryStore, looks: int | None) -> None:
+def run(store: HistoryStore, looks: int | None, ready: Callable[[], object] = lambda: None) -> None:
     """Go on from where the database stands up to a number of looks, and acknowledge what a person would."""
     done = store.recorded("main")
+    ready()
     step = 0 if done is None else round((done - START) / STEP) + 1
     while looks is None or step <= looks:
         if step % 6 == 0:  # again after a kill, which must not double it
@@ -64,31 +67,47 @@ def run(store: HistoryStore, looks: int | None) -> None:
         step += 1
 
 
-def _child(address: str, looks: int | None) -> int:
+def _child(address: str, looks: int | None) -> tuple[int, int]:
+    """Fork a recorder; its process id, and a pipe that has a byte once it knows where it stands."""
+    read, write = os.pipe()
     pid = os.fork()
     if pid:
-        return pid
+        os.close(write)
+        return pid, read
     status = 1
     try:
         store = HistoryStore(address)
-        run(store, looks)
+        run(store, looks, lambda: os.write(write, b"."))
         store.close()
         status = 0
     finally:
         os._exit(status)
 
 
+def _life() -> float:
+    """Seconds for half a dozen looks on this machine; what Python loads late is there when children are made."""
+    with tempfile.TemporaryDirectory() as folder:
+        cold, warm = (HistoryStore(Path(folder) / name) for name in ("cold.db", "warm.db"))
+        run(cold, 6)
+        began = time.monotonic()
+        run(warm, 6)
+        life = time.monotonic() - began
+        cold.close()
+        warm.close()
+    return life
+
+
 def main(address: str, kills: int, seed: int) -> None:
     """Kill that many children, and let a last one finish."""
-    with tempfile.TemporaryDirectory() as folder:  # what Python loads late is there when the children are made
-        warm = HistoryStore(Path(folder) / "warm.db")
-        run(warm, 12)
-        warm.close()
+    longest = _life()
     dice = random.Random(seed)
     killed = 0
     for _ in range(kills):
-        pid = _child(address, None)
-        time.sleep(dice.random() * LONGEST_LIFE_S)
+        pid, pipe = _child(address, None)
+        if dice.random() < RECORDING:
+            os.read(pipe, 1)
+        os.close(pipe)
+        time.sleep(dice.random() * longest / 2)
         os.kill(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
         killed += os.WIFSIGNALED(status)
@@ -96,7 +115,8 @@ def main(address: str, kills: int, seed: int) -> None:
     done = store.recorded("main")
     store.close()
     looks = MORE + (0 if done is None else round((done - START) / STEP) + 1)
-    _, status = os.waitpid(_child(address, looks), 0)
+    pid, _ = _child(address, looks)
+    _, status = os.waitpid(pid, 0)
     if status:
         sys.exit("the last child failed")
     print(looks, killed)  # noqa: T201  the answer to the test

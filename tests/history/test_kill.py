@@ -51,7 +51,7 @@ def test_a_hundred_kills(address: str, tmp_path: Path, opened: Opener) -> None:
     assert done.returncode == 0, f"seed {seed}: {done.stderr}"
     looks, kills = map(int, done.stdout.split())
     assert kills == KILLS
-    assert looks > KILLS
+    assert looks > KILLS / 2
     undisturbed = opened(tmp_path / "undisturbed.db")
     killed.run(undisturbed, looks)
     expected, found = everything(undisturbed), everything(opened(address))
