@@ -75,11 +75,14 @@ class HistoryStore:
         with self._database.reading() as connection:
             return connection.scalar(select(sources.c.recorded).where(sources.c.name == codec.word(source)))
 
-    def retire(self, configured: Iterable[str], now: float) -> tuple[HistoryEvent, ...]:
-        """Resolve what is open at sources other than those configured, and remove their targets."""
+    def retire(self, configured: Iterable[str], now: float) -> tuple[HistoryEvent, ...] | None:
+        """Resolve what is open at sources other than those configured, and remove their targets.
+
+        None: another replica has the lease, and nothing was changed.
+        """
         with self._database.writing() as connection:
             if self.lease is not None and not leases.acquire(connection, self.lease, now):
-                return ()
+                return None
             return recorder.retire(connection, configured, now)
 
     def acknowledge(self, episode_id: int, who: str, note: str, now: float) -> EpisodeDocument | None:
