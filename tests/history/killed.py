@@ -51,12 +51,12 @@ def _engine(index: int, step: int, dice: random.Random) -> TargetReport:
     return engine(*found, where=target(index), facts=facts, uptime=(step % 31) * STEP, release="0.26.0")
 
 
-def run(store: HistoryStore, looks: int | None, ready: Callable[[], object] = lambda: None) -> None:
+def run(store: HistoryStore, looks: int | None, tick: Callable[[], object] = lambda: None) -> None:
     """Go on from where the database stands up to a number of looks, and acknowledge what a person would."""
     done = store.recorded("main")
-    ready()
     step = 0 if done is None else round((done - START) / STEP) + 1
     while looks is None or step <= looks:
+        tick()
         if step % 6 == 0:  # again after a kill, which must not double it
             for one in store.episodes(EpisodeQuery(open_only=True, limit=2)).items:
                 store.acknowledge(one.id, f"shift {step}", "", at(step - 0.5))
@@ -68,7 +68,7 @@ def run(store: HistoryStore, looks: int | None, ready: Callable[[], object] = la
 
 
 def _child(address: str, looks: int | None) -> tuple[int, int]:
-    """Fork a recorder; its process id, and a pipe that has a byte once it knows where it stands."""
+    """Fork a recorder; its process id, and a pipe with a byte for each look that it begins."""
     read, write = os.pipe()
     pid = os.fork()
     if pid:
@@ -102,15 +102,16 @@ def main(address: str, kills: int, seed: int) -> None:
     longest = _life()
     dice = random.Random(seed)
     killed = 0
-    for _ in range(kills):
+    for _number in range(kills):
         pid, pipe = _child(address, None)
         if dice.random() < RECORDING:
-            os.read(pipe, 1)
-        os.close(pipe)
-        time.sleep(dice.random() * longest / 2)
+            for _ in range(dice.randrange(1, 5)):  # so that it gets on, however slow the machine is
+                os.read(pipe, 1)
+        time.sleep(dice.random() * longest / 3)
         os.kill(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
         killed += os.WIFSIGNALED(status)
+        os.close(pipe)
     store = HistoryStore(address)
     done = store.recorded("main")
     store.close()
