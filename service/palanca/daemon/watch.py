@@ -137,7 +137,7 @@ class Watch:
             return replace(view, error=str(error))
 
     def _judged(self, readings: Readings) -> Diagnosis:
-        return diagnose(self._catalogue, readings)
+        return diagnose(self._catalogue, readings, self.duty.question.thresholds)
 
     def _empty(self, now: float, error: NoTargetsError) -> Diagnosis:
         """Say that the source answers and has nothing to judge."""
