@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, WithJson
 from palanca.moments import duration, seconds
 
 LONGEST_NAME = 63
+_HOST = re.compile(r"[A-Za-z0-9_.-]+|\[?[0-9A-Fa-f:.]+(%[A-Za-z0-9_.-]+)?\]?")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -168,6 +169,7 @@ Retention = Annotated[float, BeforeValidator(_span), AfterValidator(Between(3600
 Url = Annotated[Address, BeforeValidator(Address.parse), WithJsonSchema({"type": "string", "format": "uri"})]
 Store = Annotated[Database, BeforeValidator(Database.parse), WithJsonSchema({"type": "string"})]
 Name = Annotated[str, AfterValidator(_text(_NAME, "name; write letters, digits, '.', '_' and '-'"))]
+Host = Annotated[str, AfterValidator(_text(_HOST, "address to listen on; write 127.0.0.1, ::1 or a host name"))]
 Label = Annotated[str, AfterValidator(_label)]
 HeaderName = Annotated[str, AfterValidator(_text(_HEADER, "name of a header"))]
 HeaderValue = Annotated[SecretStr, AfterValidator(_header_value)]
