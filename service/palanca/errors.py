@@ -2,7 +2,9 @@
 
     PalancaError
     ├── UsageError            exit 2: a parameter that cannot be meant
+    ├── BusyError             too much is under way already; the same question may be answered later
     ├── RuleFileError         exit 2: one or more faults in rule files, each with file:line:column
+    ├── HistoryError          exit 2: the database of the history cannot be read or written
     └── SourceError           exit 3: the data could not be read
         ├── RecordingError    file:line where it is known
         └── NoTargetsError    readable, but without any vLLM series that was asked for
@@ -35,6 +37,10 @@ class UsageError(PalancaError):
     """A parameter that cannot be meant."""
 
 
+class BusyError(PalancaError):
+    """Too much is under way already; the same question may be answered later."""
+
+
 @dataclass(frozen=True, order=True)
 class Fault:
     """One fault in a file. ``line`` and ``column`` count from 1; 0 means the whole file."""
@@ -57,6 +63,10 @@ class RuleFileError(PalancaError):
     def __init__(self, faults: Sequence[Fault]) -> None:
         self.faults = tuple(sorted(faults))
         super().__init__("\n".join(str(fault) for fault in self.faults))
+
+
+class HistoryError(PalancaError):
+    """The database of the history cannot be opened, read or written. The message never holds a password."""
 
 
 class SourceError(PalancaError):

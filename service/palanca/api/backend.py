@@ -1,0 +1,32 @@
+"""What the API needs of the service."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from palanca.daemon.snapshot import Snapshot
+    from palanca.model import Catalogue, Diagnosis, SourceInfo
+
+
+class Backend(Protocol):
+    """The running service as the routes see it."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The last finished diagnosis."""
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The rules in force."""
+
+    def sources(self) -> Sequence[SourceInfo]:
+        """Every source as of now."""
+
+    def now(self) -> float:
+        """Unix seconds."""
+
+    async def fresh(self, at: float | None) -> Diagnosis:
+        """Make a diagnosis now, or of a moment in the past. Raises ``BusyError`` and ``UsageError``."""
