@@ -189,8 +189,8 @@ def test_replicas_share_a_database() -> None:
     deployment = made["Deployment", "palanca"]
     (container,) = pod(deployment)["containers"]
     (variable,) = container["env"]
-    assert variable["name"] == "PALANCA_HISTORY__DATABASE"
-    assert "secretKeyRef" in variable["valueFrom"]
+    assert variable["name"] == "PALANCA_HISTORY__DATABASE_FILE"
+    assert Path(variable["value"]).parent in [Path(mount["mountPath"]) for mount in container["volumeMounts"]]
     assert not [volume for volume in _volumes(made) if "persistentVolumeClaim" in volume]
     budget = made["PodDisruptionBudget", "palanca"]["spec"]
     assert 0 < budget["minAvailable"] < deployment["spec"]["replicas"]
