@@ -163,10 +163,13 @@ tests:
       - {eval_time: 17m, alertname: PalancaMissing, exp_alerts: []}
   - interval: 1m
     input_series:
-      - {series: 'palanca_source_state{job="palanca", instance="a", source="eu", state="ok"}', values: '1x9 0x10'}
-      - {series: 'palanca_source_state{job="palanca", instance="a", source="eu", state="stale"}', values: '0x9 1x3 0x10'}
-      - {series: 'palanca_source_state{job="palanca", instance="a", source="eu", state="unreachable"}', values: '0x13 1x9'}
-      - {series: 'palanca_polls_skipped_total{job="palanca", instance="a", source="eu"}', values: '0+1x20'}
+      - series: 'palanca_source_state{job="palanca", instance="a", source="s", state="ok"}'
+        values: '1x9 0x10'
+      - series: 'palanca_source_state{job="palanca", instance="a", source="s", state="stale"}'
+        values: '0x9 1x3 0x10'
+      - series: 'palanca_source_state{job="palanca", instance="a", source="s", state="unreachable"}'
+        values: '0x13 1x9'
+      - {series: 'palanca_polls_skipped_total{job="palanca", instance="a", source="s"}', values: '0+1x20'}
       - {series: 'palanca_history_up{job="palanca", instance="a"}', values: '1x9 0x10'}
       - {series: 'palanca_config_last_reload_successful{job="palanca", instance="a"}', values: '1x9 0x10'}
     alert_rule_test:
@@ -174,20 +177,20 @@ tests:
       - eval_time: 16m # from stale to unreachable without a gap
         alertname: PalancaSourceStale
         exp_alerts:
-          - exp_labels: {severity: warning, job: palanca, instance: a, source: eu}
+          - exp_labels: {severity: warning, job: palanca, instance: a, source: s}
             exp_annotations:
               summary: a source of palanca is stale
               description: >-
-                eu has not been read for 5 minutes; what palanca says of its engines is old. /readyz says why.
+                s has not been read for 5 minutes; what palanca says of its engines is old. /readyz says why.
       - {eval_time: 2m, alertname: PalancaPollsSkipped, exp_alerts: []}
       - eval_time: 20m
         alertname: PalancaPollsSkipped
         exp_alerts:
-          - exp_labels: {severity: warning, job: palanca, instance: a, source: eu}
+          - exp_labels: {severity: warning, job: palanca, instance: a, source: s}
             exp_annotations:
               summary: polls of palanca take longer than the interval
               description: >-
-                15 polls of eu were left out within 15 minutes. Raise the interval, or narrow the source.
+                15 polls of s were left out within 15 minutes. Raise the interval, or narrow the source.
       - {eval_time: 9m, alertname: PalancaHistoryDown, exp_alerts: []}
       - eval_time: 16m
         alertname: PalancaHistoryDown
