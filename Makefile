@@ -19,7 +19,7 @@ DEV := $(VENV)/.dev
 METADATA := pyproject.toml service/palanca/__init__.py
 COMPILE := $(BIN)/uv pip compile --quiet --no-config --universal --generate-hashes --no-emit-index-url --no-header
 
-.PHONY: help setup run demo tools lint format test unit bench wheel-test lock clean
+.PHONY: help setup run demo tools lint format test unit deploy-check bench wheel-test lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +64,9 @@ test: ## All that CI runs: setup, test tools, lint, tests, test of the wheel
 
 unit: $(DEV) ## The tests alone (ARGS="-k name" goes to pytest)
 	PATH="$(TEST_TOOLS):$$PATH" $(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+deploy-check: $(DEV) ## Render the Kubernetes manifests and verify the systemd unit (needs kubectl and systemd-analyze)
+	$(BIN)/python -m pytest -q -m deployment_tools tests/deploy
 
 bench: $(DEV) ## Measure wall time and memory beside a floor
 	$(BIN)/python bench/diagnosis.py

@@ -30,7 +30,7 @@ KEYS = {
 APPLIED = {"": "Recreate", "single": "Recreate", "replicas": "RollingUpdate"}
 """Folders that are applied, and how their Deployment is rolled."""
 
-needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on the PATH")
+needs_kubectl = pytest.mark.deployment_tools
 
 
 def objects() -> list[Path]:
