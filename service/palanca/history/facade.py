@@ -164,9 +164,6 @@ class History:
         return self._guarded(self._writes, act, now)
 
     def _read(self, act: Callable[[], T]) -> T | None:
-        """A database that cannot even be opened is left to the writer to try."""
-        if not self._store.is_open and not self._writes.due(self._ticks()):
-            return None
         return self._guarded(self._reads, act)
 
     def _guarded(
