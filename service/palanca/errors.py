@@ -2,6 +2,7 @@
 
     PalancaError
     ├── UsageError            exit 2: a parameter that cannot be meant
+    ├── BusyError             too much is under way already; the same question may be answered later
     ├── RuleFileError         exit 2: one or more faults in rule files, each with file:line:column
     ├── HistoryError          exit 2: the database of the history cannot be read or written
     └── SourceError           exit 3: the data could not be read
@@ -34,6 +35,10 @@ class PalancaError(Exception):
 
 class UsageError(PalancaError):
     """A parameter that cannot be meant."""
+
+
+class BusyError(PalancaError):
+    """Too much is under way already; the same question may be answered later."""
 
 
 @dataclass(frozen=True, order=True)

@@ -6,6 +6,7 @@ import json
 import math
 import re
 import shlex
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -184,11 +185,12 @@ def add_facts(
     operator wrote down for a target.
     """
     made = []
+    engines = Counter(_server(target) for target in readings.targets if target.get("engine"))
     for row, target in enumerate(readings.targets):
         version = readings.versions[row]
         facts = defaults(catalogue, version)
         facts |= infer(readings, row, catalogue)
-        facts |= reported(catalogue, readings.info[row], _engines(readings.targets, target))
+        facts |= reported(catalogue, readings.info[row], engines[_server(target)])
         facts |= (servers or {}).get(target.get("instance"), {})
         facts |= settings(target) if settings is not None else {}
         facts |= given(catalogue, flags or {})
@@ -198,14 +200,9 @@ def add_facts(
     return replace(readings, facts=tuple(made))
 
 
-def _engines(targets: Sequence[Target], target: Target) -> int:
-    """Count the engines that share the target's server: equal labels but for ``engine``."""
-
-    def place(one: Target) -> dict[str, str]:
-        return {name: value for name, value in one.labels if name != "engine"}
-
-    mine = place(target)
-    return sum(place(one) == mine for one in targets if one.get("engine"))
+def _server(target: Target) -> tuple[tuple[str, str], ...]:
+    """Labels that the engines of one server share: all but ``engine``."""
+    return tuple((name, value) for name, value in target.labels if name != "engine")
 
 
 def defaults(catalogue: Catalogue, version: VllmVersion | None = None) -> Facts:

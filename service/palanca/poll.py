@@ -19,6 +19,7 @@ from palanca.signals.readings import read, widen
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from palanca.engine import Overrides
     from palanca.model import Catalogue, Diagnosis, Fact, Readings, ServerReport, SourceInfo, Target
     from palanca.signals.leaves import Reader
 
@@ -38,6 +39,7 @@ class Question:
     flags: Mapping[str, str] = field(default_factory=dict)
     objectives: Mapping[str, float] = field(default_factory=dict)
     settings: Callable[[Target], Mapping[str, Fact]] | None = None
+    thresholds: Overrides | None = None
 
 
 @dataclass(frozen=True)
@@ -65,15 +67,15 @@ class Source(Protocol):
         """Get ready to read. Raises ``SourceError`` or ``UsageError``."""
 
 
-def grid_for(catalogue: Catalogue, end: float) -> Grid:
+def grid_for(catalogue: Catalogue, end: float, interval: float = INTERVAL_S) -> Grid:
     """Return the grid of a diagnosis at ``end``: long enough for every ``for``, and for ``since``."""
     longest = max((rule.for_ for rule in catalogue.rules), default=0.0)
-    return Grid(end, math.ceil(max(LOOKBACK_S, longest) / INTERVAL_S) + 1, INTERVAL_S)
+    return Grid(end, math.ceil(max(LOOKBACK_S, longest) / interval) + 1, interval)
 
 
 def run(catalogue: Catalogue, source: Source, question: Question) -> Diagnosis:
     """Make one diagnosis. Raises ``SourceError`` or ``UsageError``."""
-    return diagnose(catalogue, readings_for(catalogue, source, question))
+    return diagnose(catalogue, readings_for(catalogue, source, question), question.thresholds)
 
 
 def readings_for(catalogue: Catalogue, source: Source, question: Question) -> Readings:
@@ -106,7 +108,7 @@ def _at_once(catalogue: Catalogue, opened: Opened, question: Question) -> Readin
         releases={instance: one.release for instance, one in opened.servers.items() if one.release},
     )
     reported = {instance: one.facts for instance, one in opened.servers.items()}
-    return _with_facts(catalogue, _some(readings, opened), question, reported)
+    return with_facts(catalogue, some(readings, opened), question, reported)
 
 
 def _in_two_steps(catalogue: Catalogue, opened: Opened, question: Question) -> Readings:
@@ -118,8 +120,9 @@ def _in_two_steps(catalogue: Catalogue, opened: Opened, question: Question) -> R
 
     instant = Grid(grid.end, 1, grid.interval)
     now = read(catalogue, opened.reader.at(instant), instant, info, window=question.window)
-    wide = _with_facts(catalogue, widen(_some(now, opened), grid, past(INFERENCE_SIGNALS)), question)
-    holding = [one.rule for one in evaluate(catalogue.rules, wide) if (one.when[:, -1] == Truth.TRUE).any()]
+    wide = with_facts(catalogue, widen(some(now, opened), grid, past(INFERENCE_SIGNALS)), question)
+    verdicts = evaluate(catalogue.rules, wide, thresholds=question.thresholds)
+    holding = [one.rule for one in verdicts if (one.when[:, -1] == Truth.TRUE).any()]
     used = {name for rule in holding for name in expressions.names(expressions.parse(rule.when))}
     names = sorted(used & set(catalogue.signals))
     return widen_over(wide, past(names)) if names else wide
@@ -130,19 +133,21 @@ def widen_over(readings: Readings, past: Readings) -> Readings:
     return replace(readings, signals={**readings.signals, **past.signals})
 
 
-def _some(readings: Readings, opened: Opened) -> Readings:
+def some(readings: Readings, opened: Opened) -> Readings:
+    """Return readings that have a target. Raises ``NoTargetsError``."""
     if not readings.targets:
         message = f"{opened.describe().url} has no vLLM series for what was asked"
         raise NoTargetsError(message)
     return readings
 
 
-def _with_facts(
+def with_facts(
     catalogue: Catalogue,
     readings: Readings,
     question: Question,
     reported: Mapping[str, Mapping[str, Fact]] | None = None,
 ) -> Readings:
+    """Add the facts that the question gives; ``reported`` are those of servers by instance."""
     return add_facts(
         readings,
         catalogue,

@@ -107,8 +107,9 @@ class TargetReport:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The result at one moment."""
+    """The result at one moment. ``sources`` are those that it was put together from, where there are several."""
 
     time: float
     source: SourceInfo
     targets: tuple[TargetReport, ...]
+    sources: tuple[SourceInfo, ...] = ()

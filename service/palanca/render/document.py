@@ -196,11 +196,14 @@ class TargetDocument(Part):
 
 
 class Document(Part):
-    """A diagnosis of all vLLM engines that one source knows, at one moment."""
+    """A diagnosis of all vLLM engines that the sources know, at one moment."""
 
     schema_: Literal["palanca.diagnosis/v1"] = Field(default=SCHEMA, alias="schema", description="Name of this format.")
     time: Time = Field(description="Moment of the diagnosis.")
-    source: SourceDocument = Field(description="Where the data came from.")
+    source: SourceDocument = Field(
+        description="Where the data came from; of several sources the worst state and the greatest age."
+    )
+    sources: tuple[SourceDocument, ...] = Field(description="Each source by itself.")
     targets: tuple[TargetDocument, ...] = Field(description="One report per vLLM engine.")
 
 
@@ -208,8 +211,9 @@ def document(diagnosis: Diagnosis) -> Document:
     """Write a diagnosis as ``palanca.diagnosis/v1``."""
     return Document(
         time=rfc3339(diagnosis.time),
-        source=_source(diagnosis.source),
-        targets=tuple(_target(report, diagnosis.time) for report in diagnosis.targets),
+        source=source_document(diagnosis.source),
+        sources=tuple(source_document(one) for one in diagnosis.sources or (diagnosis.source,)),
+        targets=tuple(target_document(report, diagnosis.time) for report in diagnosis.targets),
     )
 
 
@@ -225,11 +229,12 @@ def json_schema() -> dict[str, Any]:
 
 
 def labels_document(labels: Mapping[str, str]) -> dict[str, str]:
-    """Labels in the order of their names, fit for JSON."""
+    """Write labels, sorted by name."""
     return {encodable(name): encodable(value) for name, value in sorted(labels.items())}
 
 
-def _source(source: SourceInfo) -> SourceDocument:
+def source_document(source: SourceInfo) -> SourceDocument:
+    """Write where the data came from."""
     return SourceDocument(
         name=encodable(source.name),
         url=encodable(without_credentials(source.url)),
@@ -240,7 +245,8 @@ def _source(source: SourceInfo) -> SourceDocument:
     )
 
 
-def _target(report: TargetReport, time: float) -> TargetDocument:
+def target_document(report: TargetReport, time: float) -> TargetDocument:
+    """Write all that is said of one engine; ``time`` is the moment of the diagnosis, unix seconds."""
     version = report.version
     return TargetDocument(
         target=labels_document(report.target.as_dict()),
@@ -248,7 +254,7 @@ def _target(report: TargetReport, time: float) -> TargetDocument:
         vllm=VllmDocument(
             release_range=version.text if version else None, provenance=version.provenance if version else None
         ),
-        signals={name: _signal(value) for name, value in sorted(report.signals.items())},
+        signals={name: signal_document(value) for name, value in sorted(report.signals.items())},
         findings=tuple(finding_document(finding, time) for finding in report.findings),
         unknown=tuple(
             UnjudgedDocument(
@@ -266,14 +272,15 @@ def _word(state: State) -> SignalState:
     return cast("SignalState", state.word)
 
 
-def _signal(signal: SignalValue) -> SignalDocument:
+def signal_document(signal: SignalValue) -> SignalDocument:
+    """Write one signal."""
     value = finite(signal.value) if signal.state < State.ABSENT else None
     state = State.ABSENT if value is None and signal.state < State.ABSENT else signal.state
     return SignalDocument(value=value, unit=signal.unit, state=_word(state), window_s=finite(signal.window_s) or 0.0)
 
 
 def finding_document(finding: Finding, time: float) -> FindingDocument:
-    """One finding of a diagnosis at ``time``, unix seconds."""
+    """Write one finding; ``time`` is the moment of the diagnosis, unix seconds."""
     known = finite(finding.since) is not None
     return FindingDocument(
         rule=finding.rule,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,15 @@ _HINTS = {
 }
 
 
+@dataclass(frozen=True)
+class Asked:
+    """How much a server was asked so far: queries, and the series and samples of their answers."""
+
+    queries: int = 0
+    series: int = 0
+    samples: int = 0
+
+
 class _AnswerError(SourceError):
     """An answer that is not what the query API promises; the URL is added further out."""
 
@@ -51,6 +61,11 @@ class _Session(CarefulSession):
     def warnings(self) -> tuple[str, ...]:
         with self._lock:
             return tuple(self._warnings)
+
+    def forget(self) -> None:
+        """Begin anew with the warnings."""
+        with self._lock:
+            self._warnings.clear()
 
     def request(self, method: str | bytes, url: str | bytes, *args: Any, **options: Any) -> Answer:  # noqa: ANN401
         answer = super().request(method, url, *args, **options)
@@ -78,6 +93,7 @@ class Prometheus:
         self._session = _Session(access, self.url)
         self._connect = PrometheusConnect(self.url, session=self._session, retry=Retry(0), method="POST")
         self._session.use_transport(self.url)  # PrometheusConnect has put its own in the way
+        self._counting, self._asked = threading.Lock(), Asked()
 
     def __enter__(self) -> Self:
         return self
@@ -91,10 +107,23 @@ class Prometheus:
         """Close the connections."""
         self._connect.close()
 
+    def stop(self) -> None:
+        """End what is under way with a ``SourceError``; nothing can be asked afterwards."""
+        self._session.stop()
+
+    @property
+    def asked(self) -> Asked:
+        """How much was asked so far."""
+        return self._asked
+
     @property
     def warnings(self) -> tuple[str, ...]:
         """Distinct warnings and infos of all answers so far, the first ``MOST_WARNINGS`` of them."""
         return self._session.warnings
+
+    def forget_warnings(self) -> None:
+        """Begin anew with the warnings, as for each diagnosis of many."""
+        self._session.forget()
 
     def info(self, name: str = "prometheus") -> SourceInfo:
         """Describe the source after it was read: partial if an answer came with a warning that data are missing."""
@@ -139,9 +168,14 @@ class Prometheus:
 
     def _series(self, rows: Sequence[object]) -> list[Series]:
         try:
-            return series(rows)
+            made = series(rows)
         except _AnswerError as error:
             raise SourceError(f"{self.url}: {error}") from None
+        samples = sum(one.times.size for one in made)
+        with self._counting:
+            old = self._asked
+            self._asked = Asked(old.queries + 1, old.series + len(made), old.samples + samples)
+        return made
 
 
 def _exact(seconds: float) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from palanca.model import Catalogue
     from palanca.poll import Question
-    from palanca.sources.prometheus import Prometheus
+    from palanca.sources.prometheus import Asked, Prometheus
 
 FUTURE_S = 60.0
 """How far ahead of the own clock a moment may lie: clocks differ."""
@@ -27,8 +27,27 @@ class PrometheusSource:
     def __init__(self, client: Prometheus, *, clock: Callable[[], float], threads: int = 4) -> None:
         self._client, self._clock, self._threads = client, clock, threads
 
+    @property
+    def url(self) -> str:
+        """Address of the server, without credentials."""
+        return self._client.url
+
+    @property
+    def asked(self) -> Asked:
+        """How much the server was asked so far."""
+        return self._client.asked
+
+    def stop(self) -> None:
+        """End what is under way, in other threads too; nothing can be asked afterwards."""
+        self._client.stop()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
     def open(self, question: Question, catalogue: Catalogue) -> Opened:
         """Discover the targets. Raises ``SourceError``, ``NoTargetsError`` and ``UsageError``."""
+        self._client.forget_warnings()
         now = self._clock()
         end = now if question.at is None else question.at
         if end > now + FUTURE_S:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from base64 import b64encode
 from collections.abc import Mapping
@@ -21,6 +22,8 @@ from palanca.sources.transport import Transport
 
 MOST_REDIRECTS = 5
 LONGEST_PAUSE_S = 10.0
+LONGEST_CONNECT_S = 3.0
+"""A handshake takes milliseconds; a lost packet of it is sent again after 1 s."""
 RETRIED = frozenset({429, 502, 503, 504})
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _CHUNK = 64 * 1024
@@ -106,7 +109,7 @@ class CarefulSession(requests.Session):
     def __init__(self, access: Access, url: str) -> None:
         """``url`` without credentials, from ``split_url``. Raises ``UsageError``."""
         super().__init__()
-        self._access = access
+        self._access, self._stopped = access, threading.Event()
         self.headers["User-Agent"] = f"palanca/{palanca.__version__}"
         self.headers.update(access.headers)
         self.auth = _Credentials(access)
@@ -124,6 +127,13 @@ class CarefulSession(requests.Session):
         for prefix in ("http://", "https://", url):
             self.mount(prefix, Transport(pool_connections=8, pool_maxsize=32))
 
+    def stop(self) -> None:
+        """End what is under way, in other threads too, with a ``SourceError``; nothing can be asked afterwards."""
+        self._stopped.set()
+        for adapter in self.adapters.values():
+            if isinstance(adapter, Transport):
+                adapter.hang_up()
+
     def request(self, method: str | bytes, url: str | bytes, *_: Any, **options: Any) -> Answer:  # noqa: ANN401
         """Ask and read the whole answer; the parameters of a POST become its form. Raises ``SourceError``."""
         verb, address = _text(method).upper(), _text(url)
@@ -134,7 +144,7 @@ class CarefulSession(requests.Session):
             try:
                 answer = self._follow(verb, address, form, deadline)
             except _LostConnectionError as lost:
-                if last or time.monotonic() + pause >= deadline:
+                if last or self._stopped.is_set() or time.monotonic() + pause >= deadline:
                     raise SourceError(str(lost)) from None
                 wait = pause
             else:
@@ -143,7 +153,7 @@ class CarefulSession(requests.Session):
                     return answer
                 if b'"errorType":"timeout"' in answer.content[:1000]:  # the same question would take as long again
                     return answer
-            time.sleep(wait)
+            self._stopped.wait(wait)
             pause = min(2 * pause, LONGEST_PAUSE_S)
         raise AssertionError  # pragma: no cover  the last attempt returns or raises
 
@@ -171,17 +181,24 @@ class CarefulSession(requests.Session):
 
     def _once(self, method: str, url: str, form: Mapping[str, Any], deadline: float) -> Answer:
         left = deadline - time.monotonic()
+        patience = (min(left, LONGEST_CONNECT_S), left)
+        if self._stopped.is_set():
+            raise SourceError(f"{url}: not asked, since palanca is stopping")
         try:
             if left <= 0:
                 raise requests.Timeout
             response = super().request(
-                method, url, stream=True, allow_redirects=False, timeout=left, verify=self.verify, **form
+                method, url, stream=True, allow_redirects=False, timeout=patience, verify=self.verify, **form
             )
             with response:
                 return Answer(response, self._body(response, url))
         except SourceError:
             raise
         except OSError as error:  # every error of requests is one, and so is a missing certificate file
+            if isinstance(error, requests.ConnectTimeout) and time.monotonic() < deadline:
+                raise _LostConnectionError(
+                    f"{url}: no connection within {patience[0]:g} s (is the host up? Is a firewall in the way?)"
+                ) from None
             if isinstance(error, requests.Timeout) or time.monotonic() >= deadline:
                 seconds = f"{self._access.timeout:g}"
                 raise SourceError(

@@ -1,21 +1,24 @@
 """HTTP for ``requests`` in which the timeout of a read holds for the whole answer, headers included.
 
 ``requests`` alone bounds the silence between two bytes, not the whole: a server that drips bytes holds it for ever.
+An adapter can also be told to hang up: whoever waits for an answer of it is told at once that the connection is lost.
 """
 
 from __future__ import annotations
 
 import io
+import socket
 import time
+from contextlib import suppress
 from http.client import HTTPResponse
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from weakref import WeakSet
 
 from requests.adapters import HTTPAdapter
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
-if TYPE_CHECKING:
-    import socket
+Sockets = WeakSet[socket.socket]
 
 
 class _Clocked(io.RawIOBase):
@@ -52,32 +55,52 @@ class _ClockedResponse(HTTPResponse):
             self.fp = io.BufferedReader(clocked)
 
 
-class _HTTPConnection(HTTPConnection):
-    response_class = _ClockedResponse
+def _pools(sockets: Sockets) -> dict[str, type]:
+    """Classes of connection pools whose connections are noted in ``sockets``, by scheme."""
 
+    class Plain(HTTPConnection):
+        response_class = _ClockedResponse
 
-class _HTTPSConnection(HTTPSConnection):
-    response_class = _ClockedResponse
+        def connect(self) -> None:
+            super().connect()
+            sockets.add(self.sock)
 
+    class Secure(HTTPSConnection):
+        response_class = _ClockedResponse
 
-class _HTTPPool(HTTPConnectionPool):
-    ConnectionCls = _HTTPConnection
+        def connect(self) -> None:
+            super().connect()
+            sockets.add(self.sock)
 
+    class PlainPool(HTTPConnectionPool):
+        ConnectionCls = Plain
 
-class _HTTPSPool(HTTPSConnectionPool):
-    ConnectionCls = _HTTPSConnection
+    class SecurePool(HTTPSConnectionPool):
+        ConnectionCls = Secure
+
+    return {"http": PlainPool, "https": SecurePool}
 
 
 class Transport(HTTPAdapter):
     """An adapter to mount on a session; the timeout of a request bounds the reading of its answer."""
 
+    def __init__(self, *args: Any, **options: Any) -> None:  # noqa: ANN401  as in requests
+        self._sockets: Sockets = WeakSet()
+        super().__init__(*args, **options)
+
     def init_poolmanager(self, *args: Any, **options: Any) -> None:  # noqa: ANN401
         """Make the pools of direct connections."""
         super().init_poolmanager(*args, **options)
-        self.poolmanager.pool_classes_by_scheme = {"http": _HTTPPool, "https": _HTTPSPool}
+        self.poolmanager.pool_classes_by_scheme = _pools(self._sockets)
 
     def proxy_manager_for(self, *args: Any, **options: Any) -> Any:  # noqa: ANN401
         """Make the pools of connections through a proxy."""
         manager = super().proxy_manager_for(*args, **options)
-        manager.pool_classes_by_scheme = {"http": _HTTPPool, "https": _HTTPSPool}
+        manager.pool_classes_by_scheme = _pools(self._sockets)
         return manager
+
+    def hang_up(self) -> None:
+        """Cut every connection, also while another thread reads from it."""
+        for sock in list(self._sockets):
+            with suppress(OSError):
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)  # not that of TLS, which would say goodbye first

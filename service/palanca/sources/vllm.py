@@ -71,6 +71,10 @@ class VllmServer:
         """Close the connections."""
         self._session.close()
 
+    def stop(self) -> None:
+        """End what is under way with a ``SourceError``; nothing can be asked afterwards."""
+        self._session.stop()
+
     def scrape(self) -> Scrape:
         """Read ``/metrics``. Raises ``SourceError``."""
         start = self._timer()

@@ -1,0 +1,73 @@
+"""Who may do what: tokens with scopes, compared in constant time."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+Scope = Literal["read", "write"]
+
+
+@dataclass(frozen=True)
+class Token:
+    """A secret, the name of who has it, and what it allows; write includes read. The secret is never shown."""
+
+    name: str
+    scope: Scope
+    secret: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asks."""
+
+    name: str
+    scope: Scope
+
+
+ANYBODY = Caller("anybody", "write")
+"""Where no tokens are asked for."""
+
+
+class Tokens:
+    """The tokens that are known. Only their digests are kept, so that all comparisons take equally long."""
+
+    def __init__(self, tokens: Iterable[Token]) -> None:
+        self._known = tuple((_digest(one.secret), Caller(one.name, one.scope)) for one in tokens)
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self._known)
+
+    def caller(self, authorization: str) -> Caller | None:
+        """Return who sends this header ``Authorization``: a bearer token, or one as the password of Basic (browsers).
+
+        None for anybody else. Every known token is compared, whichever fits.
+        """
+        presented = _digest(_secret(authorization))
+        found = None
+        for digest, caller in self._known:
+            if hmac.compare_digest(digest, presented):
+                found = caller
+        return found
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()
+
+
+def _secret(authorization: str) -> str:
+    kind, _, rest = authorization.strip().partition(" ")
+    if kind.lower() == "bearer":
+        return rest.strip()
+    if kind.lower() == "basic":
+        try:
+            return base64.b64decode(rest.strip(), validate=True).decode().partition(":")[2]
+        except (binascii.Error, UnicodeDecodeError):
+            return ""
+    return ""

@@ -1,0 +1,89 @@
+"""The FastAPI application out of its routers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI
+
+from palanca import __version__
+from palanca.api import diagnose, docs, health, lists, rules
+from palanca.api.problems import Problem, install
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
+
+    from fastapi import APIRouter
+
+    from palanca.api.backend import Backend
+
+DESCRIPTION = """Which vLLM flag to change, to what value, why, and whether it worked.
+
+Reading needs a token of scope `read`, everything else one of scope `write`, where tokens are asked for at all: send
+`Authorization: Bearer TOKEN`. Errors are problem documents (RFC 9457). Times are RFC 3339 in UTC.
+"""
+
+
+def application(
+    backend: Backend,
+    *,
+    metrics: Callable[[], bytes],
+    lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]],
+    more: Sequence[APIRouter] = (),
+) -> FastAPI:
+    """Put the application together; ``more`` are routers of parts that the API does not know."""
+    app = FastAPI(
+        title="palanca",
+        version=__version__,
+        description=DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+        license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        openapi_tags=[
+            {"name": "diagnosis", "description": "What is wrong, and what to change."},
+            {"name": "lists", "description": "The last diagnosis as flat lists."},
+            {"name": "rules", "description": "The matrix."},
+            {"name": "history", "description": "Episodes: what was wrong, when, and whether a change helped."},
+            {"name": "health", "description": "The state of palanca itself."},
+        ],
+    )
+    install(app)
+    routers = [
+        diagnose.router(backend),
+        lists.router(backend),
+        rules.router(backend),
+        health.router(backend, __version__, metrics),
+        docs.router(),
+        *more,
+    ]
+    for router in routers:
+        app.include_router(router)
+    _with_problem(app)
+    return app
+
+
+def _with_problem(app: FastAPI) -> None:
+    """Name the problem document among the schemas, and the two ways to show a token."""
+    original = app.openapi
+
+    def openapi() -> dict[str, object]:
+        if app.openapi_schema is None:
+            schema = original()
+            components = schema.setdefault("components", {})
+            components.setdefault("schemas", {})["Problem"] = _flat(Problem.model_json_schema())
+            components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+            schema["security"] = [{}, {"token": []}]
+        return app.openapi_schema or {}
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _flat(schema: dict[str, object]) -> dict[str, object]:
+    definitions = schema.pop("$defs", {})
+    fault = definitions["Fault"] if isinstance(definitions, dict) else {}
+    properties = schema["properties"]
+    if isinstance(properties, dict):
+        properties["errors"]["items"] = fault
+    return schema

@@ -1,0 +1,54 @@
+"""``/docs``: Swagger UI with its files from here, so that no other host is asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import fastapi_offline
+from fastapi import APIRouter, HTTPException
+from starlette.responses import FileResponse, HTMLResponse, Response
+
+_FILES = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css"}
+_FOLDER = Path(fastapi_offline.__file__).parent / "static"
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>palanca: REST API</title>
+<link rel="stylesheet" href="docs/swagger-ui.css">
+<link rel="icon" href="data:,">
+</head>
+<body>
+<div id="swagger-ui"></div>
+<script src="docs/swagger-ui-bundle.js"></script>
+<script src="docs/start.js"></script>
+</body>
+</html>
+"""
+_START = """SwaggerUIBundle({
+  url: "openapi.json", dom_id: "#swagger-ui", deepLinking: true, validatorUrl: null,
+  presets: [SwaggerUIBundle.presets.apis, SwaggerUIBundle.SwaggerUIStandalonePreset],
+});
+"""
+
+
+def router() -> APIRouter:
+    """Make the routes."""
+    made = APIRouter(include_in_schema=False)
+
+    @made.get("/docs")
+    async def docs() -> Response:
+        return HTMLResponse(_PAGE)
+
+    @made.get("/docs/start.js")
+    async def start() -> Response:
+        return Response(_START, media_type="text/javascript")
+
+    @made.get("/docs/{name}")
+    async def file(name: str) -> Response:
+        if name not in _FILES:
+            raise HTTPException(404, "no such file")
+        return FileResponse(_FOLDER / name, media_type=_FILES[name], headers={"Cache-Control": "max-age=86400"})
+
+    return made

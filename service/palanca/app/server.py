@@ -1,0 +1,100 @@
+"""Serves the application by uvicorn, until a signal ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import ssl
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from palanca.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from starlette.types import ASGIApp
+
+GRACE_S = 2
+"""Requests under way may end by themselves for so long after SIGTERM; with the polls that makes less than 5 s."""
+KEEP_ALIVE_S = 65
+"""Longer than the 60 s of usual load balancers, which else would use a connection that is just being closed."""
+MOST_CONNECTIONS = 1000
+LARGEST_HEAD = 32 * 1024
+
+
+@dataclass(frozen=True)
+class Listen:
+    """Where to listen. With a certificate it is TLS; with ``client_ca`` callers must show one of theirs."""
+
+    host: str
+    port: int
+    cert: Path | None = None
+    key: Path | None = None
+    client_ca: Path | None = None
+
+
+class Server(uvicorn.Server):
+    """Serves an application. Leaves signals to the caller, so that an orderly end is exit code 0.
+
+    Binds at once. Raises ``UsageError`` for an address that cannot be had, and for certificates that cannot be read.
+    """
+
+    def __init__(self, app: ASGIApp, listen: Listen) -> None:
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_graceful_shutdown=GRACE_S,
+            limit_concurrency=MOST_CONNECTIONS,
+            h11_max_incomplete_event_size=LARGEST_HEAD,
+            ssl_certfile=listen.cert,
+            ssl_keyfile=listen.key,
+            ssl_ca_certs=None if listen.client_ca is None else str(listen.client_ca),
+            ssl_cert_reqs=ssl.CERT_REQUIRED if listen.client_ca else ssl.CERT_NONE,
+        )
+        try:
+            config.load()
+        except OSError as error:  # every error of ssl is one
+            files = ", ".join(str(path) for path in (listen.cert, listen.key, listen.client_ca) if path)
+            raise UsageError(f"listen.tls: {files} cannot be used: {error.strerror or error}") from None
+        super().__init__(config)
+        self._socket = _bound(listen)
+        host, port = self._socket.getsockname()[:2]
+        place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.url = f"http{'s' if listen.cert else ''}://{place}"
+
+    async def run_until_stopped(self, reload: Callable[[], None]) -> None:
+        """Serve until SIGTERM or SIGINT; SIGHUP calls ``reload``."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop)
+        loop.add_signal_handler(signal.SIGHUP, reload)
+        await self.serve(sockets=[self._socket])
+
+    def _stop(self) -> None:
+        self.should_exit = True
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+
+def _bound(listen: Listen) -> socket.socket:
+    family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
+    try:
+        return socket.create_server((listen.host, listen.port), family=family, backlog=1024)
+    except OSError as error:
+        raise UsageError(
+            f"cannot listen on {listen.host} port {listen.port}: {error.strerror or error} "
+            "(another process may have it: choose another with --port, or 0 for a free one)"
+        ) from None

@@ -1,0 +1,159 @@
+"""The running service: daemon, API, history, telemetry and logs, and what is replaced on reload."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from palanca.api import history as past
+from palanca.api import verify
+from palanca.api.application import application
+from palanca.api.guard import Audited, Guard, Rules, Served
+from palanca.app.recorder import Keeping, Recorder
+from palanca.daemon.daemon import Daemon
+from palanca.errors import PalancaError
+from palanca.history.disabled import NoHistory
+from palanca.logs import logger
+from palanca.telemetry import Telemetry
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    from fastapi import FastAPI
+    from starlette.types import ASGIApp
+
+    from palanca.daemon.daemon import Listener
+    from palanca.daemon.snapshot import Snapshot
+    from palanca.daemon.watch import Poll, Watch
+    from palanca.history.facade import History
+    from palanca.model import Catalogue, Diagnosis, SourceInfo, Target
+    from palanca.verify import Verification
+    from palanca.verifying import Trial
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What can be replaced while the service runs."""
+
+    catalogue: Catalogue
+    watches: Sequence[Watch]
+    rules: Rules
+    retention: float = 90 * 86400.0
+    """How long the history is kept, in seconds."""
+
+
+class Service:
+    """The running service; satisfies ``palanca.api.backend.Backend``. ``clock`` gives unix seconds."""
+
+    def __init__(
+        self, plan: Plan, *, telemetry: Telemetry, history: History | None, clock: Callable[[], float]
+    ) -> None:
+        self.plan, self.telemetry, self._clock = plan, telemetry, clock
+        self.history = history
+        listeners: list[Listener] = [telemetry, _PollLog()]
+        if history is not None:
+            listeners.append(Recorder(history, telemetry, self._keeping))
+        self.daemon = Daemon(plan.watches, listeners, clock)
+
+    def _keeping(self) -> Keeping:
+        return Keeping(self.plan.catalogue, [watch.name for watch in self.plan.watches], self.plan.retention)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The last finished diagnosis."""
+        return self.daemon.snapshot
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The rules in force."""
+        return self.plan.catalogue
+
+    def sources(self) -> Sequence[SourceInfo]:
+        """Every source as of now."""
+        return [watch.view.info(self._clock()) for watch in self.daemon.watches]
+
+    def now(self) -> float:
+        """Unix seconds."""
+        return self._clock()
+
+    async def fresh(self, at: float | None) -> Diagnosis:
+        """Make a diagnosis now, or of a moment in the past. Raises ``BusyError`` and ``UsageError``."""
+        return await self.daemon.fresh(at)
+
+    async def verify(self, source: str, target: Target, trial: Trial) -> Verification:
+        """Verify a change at a target of a source. Raises ``BusyError``, ``SourceError`` and ``UsageError``."""
+        return await self.daemon.verify(source, target, trial)
+
+    async def reload(self, make: Callable[[], Plan]) -> None:
+        """Put new settings in force, all or nothing: what is wrong with them is logged, and the old ones stay."""
+        log = logger("settings")
+        try:
+            plan = await asyncio.get_running_loop().run_in_executor(None, make)
+        except PalancaError as error:
+            self.telemetry.reloaded(successful=False)
+            log.error("the settings are not reloaded; those before stay in force", error=str(error))  # noqa: TRY400
+            return
+        self.plan = plan
+        await self.daemon.replace(plan.watches)
+        self.telemetry.reloaded(successful=True)
+        log.info("the settings are reloaded", sources=[watch.name for watch in plan.watches])
+
+
+class _PollLog:
+    """Says in the log what changes: a source that fails, recovers, or cannot keep up."""
+
+    def __init__(self) -> None:
+        self._failing: set[str] = set()
+        self._log = logger("poll")
+
+    def polled(self, watch: Watch, poll: Poll) -> None:
+        failed, known = poll.result == "error", watch.name in self._failing
+        if failed and not known:
+            self._failing.add(watch.name)
+            self._log.warning("source fails", source=watch.name, error=poll.view.error)
+        elif not failed and known:
+            self._failing.discard(watch.name)
+            self._log.info("source has recovered", source=watch.name)
+        targets = len(poll.view.diagnosis.targets) if poll.view.diagnosis else 0
+        self._log.debug(
+            "polled", source=watch.name, result=poll.result, seconds=round(poll.seconds, 3), targets=targets
+        )
+
+    def skipped(self, name: str) -> None:
+        self._log.warning("poll left out: the one before is still under way", source=name)
+
+    def published(self, snapshot: Snapshot) -> None:
+        self._log.debug("published", number=snapshot.number, bytes=len(snapshot.json.body))
+
+
+def asgi(service: Service) -> ASGIApp:
+    """Make the application that a server runs; starting and stopping the daemon is part of its lifespan."""
+    audit = logger("audit")
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        if service.history is not None:
+            state = await asyncio.get_running_loop().run_in_executor(None, service.history.open)
+            if not state.enabled:
+                logger("history").error("the history cannot be written", reason=state.reason)
+        service.daemon.start()
+        try:
+            yield
+        finally:
+            await service.daemon.stop()
+            if service.history is not None:
+                service.history.close()
+
+    def audited(one: Audited) -> None:
+        audit.info("write", caller=one.caller, client=one.client, method=one.method, path=one.path, status=one.status)
+
+    def served(one: Served) -> None:
+        service.telemetry.served(one.method, one.path, one.status, one.seconds)
+
+    history = service.history or NoHistory()
+    more = [verify.router(service, history), past.router(service, history)]
+    app = application(service, metrics=service.telemetry.text, lifespan=lifespan, more=more)
+    return Guard(app, rules=lambda: service.plan.rules, audit=audited, served=served, timer=time.monotonic)

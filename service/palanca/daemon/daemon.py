@@ -1,0 +1,203 @@
+"""Polls all sources on a schedule and publishes a snapshot after each poll; makes fresh diagnoses beside that."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from apscheduler.events import EVENT_JOB_MAX_INSTANCES, JobExecutionEvent
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+from palanca.daemon.fleet import merged
+from palanca.daemon.schedule import Aligned
+from palanca.daemon.snapshot import Snapshot, taken
+from palanca.errors import BusyError, UsageError
+
+if TYPE_CHECKING:
+    from palanca.daemon.watch import Poll, Watch
+    from palanca.model import Diagnosis, Target
+    from palanca.verify import Verification
+    from palanca.verifying import Trial
+
+R = TypeVar("R")
+
+FRESH_AT_ONCE = 2
+"""Fresh diagnoses under way at once; each asks a server as much as a poll does."""
+FRESH_WAITING = 8
+LONGEST_STOP_S = 3.0
+FILL_S = 15.0
+"""How often a server that palanca scrapes itself is looked at: Prometheus' usual interval."""
+_FILL = "fill:"
+
+
+class Listener(Protocol):
+    """Is told what the daemon does. ``polled`` is called in a worker thread, the others in that of the event loop."""
+
+    def polled(self, watch: Watch, poll: Poll) -> None:
+        """Learn that a poll has ended."""
+
+    def skipped(self, name: str) -> None:
+        """Learn that a poll was left out, since the one before was still under way."""
+
+    def published(self, snapshot: Snapshot) -> None:
+        """Learn of a new snapshot."""
+
+
+class Daemon:
+    """Owns the watches. Made and used in one event loop; polls run in threads of its own."""
+
+    def __init__(self, watches: Sequence[Watch], listeners: Sequence[Listener], clock: Callable[[], float]) -> None:
+        self._watches, self._listeners, self._clock = tuple(watches), tuple(listeners), clock
+        self._pool = ThreadPoolExecutor(len(self._watches) * 2 + FRESH_AT_ONCE * 4 + 2, thread_name_prefix="palanca")
+        self._scheduler = AsyncIOScheduler(timezone="UTC")
+        self._scheduler.add_listener(self._skipped, EVENT_JOB_MAX_INSTANCES)
+        self._publishing, self._fresh = asyncio.Lock(), asyncio.Semaphore(FRESH_AT_ONCE)
+        self._asking = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopped = False
+        self.snapshot = taken(self._merged(), 0)
+        self.first = asyncio.Event()
+        """Set when every source was polled once, with or without success."""
+
+    @property
+    def watches(self) -> tuple[Watch, ...]:
+        """What is polled now."""
+        return self._watches
+
+    def start(self) -> None:
+        """Poll everything at once, and from then on as scheduled."""
+        self._schedule()
+        self._scheduler.start()
+        self._soon(self._poll_all(self._watches))
+
+    def _schedule(self) -> None:
+        for watch in self._watches:
+            options = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
+            self._scheduler.add_job(self._poll, Aligned(watch.interval), [watch], id=watch.name, **options)
+            if watch.duty.fill is not None and watch.interval > FILL_S:
+                fill = self._in_thread, Aligned(FILL_S), [watch.duty.fill]
+                self._scheduler.add_job(*fill, id=_FILL + watch.name, **options)
+
+    async def stop(self) -> None:
+        """Cancel what is under way and close all connections; takes ``LONGEST_STOP_S`` at most."""
+        self._stopped = True
+        with suppress(Exception):
+            self._scheduler.shutdown(wait=False)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        await _hang_up(self._watches)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=LONGEST_STOP_S)
+        for task in self._tasks:
+            task.cancel()
+
+    async def replace(self, watches: Sequence[Watch]) -> None:
+        """Poll other watches from now on. Those of a name that is known go on from what was known."""
+        old = {watch.name: watch for watch in self._watches}
+        for watch in watches:
+            if watch.name in old:
+                watch.resume(old[watch.name].view)
+        self._scheduler.remove_all_jobs()
+        gone, self._watches = self._watches, tuple(watches)
+        self._schedule()
+        await _hang_up(gone)
+        self._soon(self._poll_all(self._watches))
+
+    # --- polls -----------------------------------------------------------------------------------
+
+    async def _poll_all(self, watches: Sequence[Watch]) -> None:
+        await asyncio.gather(*(self._poll(watch) for watch in watches))
+        self.first.set()
+
+    async def _poll(self, watch: Watch) -> None:
+        poll = await self._in_thread(watch.poll) if watch.due() else None
+        await self.publish()
+        if poll is not None:
+            await self._in_thread(lambda: self._tell(watch, poll))
+
+    def _tell(self, watch: Watch, poll: Poll) -> None:
+        if watch in self._watches:  # and not one that a reload has replaced meanwhile
+            for listener in self._listeners:
+                listener.polled(watch, poll)
+
+    def _skipped(self, event: JobExecutionEvent) -> None:
+        if not event.job_id.startswith(_FILL):
+            for listener in self._listeners:
+                listener.skipped(event.job_id)
+            self._soon(self.publish())
+
+    async def publish(self) -> None:
+        """Put the last diagnoses together and write them as a new snapshot."""
+        async with self._publishing:
+            number = self.snapshot.number + 1
+            self.snapshot = await self._in_thread(lambda: taken(self._merged(), number)) or self.snapshot
+            for listener in self._listeners:
+                listener.published(self.snapshot)
+
+    def _merged(self) -> Diagnosis:
+        return merged([watch.view for watch in self._watches], self._clock())
+
+    # --- fresh -----------------------------------------------------------------------------------
+
+    async def fresh(self, at: float | None) -> Diagnosis:
+        """Diagnose all sources now, or at a moment in the past.
+
+        Raises ``BusyError`` where too many are waiting already, ``UsageError`` for a moment that a source cannot know.
+        """
+        async with self._turn():
+            views = await asyncio.gather(
+                *(self._in_thread(lambda watch=watch: watch.fresh(at)) for watch in self._watches)  # type: ignore[misc]
+            )
+            return merged([view for view in views if view], self._clock() if at is None else at)
+
+    async def verify(self, name: str, target: Target, trial: Trial) -> Verification:
+        """Verify a change at a target of the source of that name.
+
+        Raises ``BusyError``, ``SourceError``, and ``UsageError`` where there is no such source or change.
+        """
+        watch = next((one for one in self._watches if one.name == name), None)
+        if watch is None:
+            message = f"there is no source {name!r} any more"
+            raise UsageError(message)
+        async with self._turn():
+            result = await self._in_thread(lambda: watch.verify(target, trial))
+        if result is None:
+            message = "palanca is stopping"
+            raise BusyError(message)
+        return result
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """Wait for a turn among the questions that ask sources. Raises ``BusyError`` where too many wait already."""
+        if self._asking >= FRESH_AT_ONCE + FRESH_WAITING:
+            message = f"{self._asking} questions to the sources are under way or waiting; ask again later"
+            raise BusyError(message)
+        self._asking += 1
+        try:
+            async with self._fresh:
+                yield
+        finally:
+            self._asking -= 1
+
+    # --- threads ---------------------------------------------------------------------------------
+
+    async def _in_thread(self, work: Callable[[], R]) -> R | None:
+        """Run blocking work in a thread; None where the daemon is stopping."""
+        if self._stopped:
+            return None
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+
+    def _soon(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+async def _hang_up(watches: Sequence[Watch]) -> None:
+    for watch in watches:
+        watch.source.stop()
+    await asyncio.sleep(0)
+    for watch in watches:
+        watch.source.close()

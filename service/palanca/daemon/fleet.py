@@ -1,0 +1,98 @@
+"""The diagnoses of several sources as one: labels added, what is old marked as old. Pure; the clock is an argument."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+from palanca.model import Diagnosis, SourceInfo, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from palanca.model import TargetReport
+
+SourceState = Literal["ok", "partial", "stale", "unreachable"]
+STATE_ORDER: tuple[SourceState, ...] = ("unreachable", "stale", "partial", "ok")
+"""The worst first."""
+LATE_POLLS = 2.5
+"""A diagnosis older than so many intervals is stale: two polls in a row are missing."""
+
+
+@dataclass(frozen=True)
+class View:
+    """What is known of one source.
+
+    ``diagnosis`` is the last finished one, None before the first. ``error`` says why the newest poll failed, None where
+    it did not. ``labels`` are added to the targets that lack them. ``interval`` is that of the polls in seconds.
+    """
+
+    name: str
+    url: str
+    interval: float
+    diagnosis: Diagnosis | None = None
+    error: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def age(self, now: float) -> float | None:
+        """Seconds since the moment of the last diagnosis; None without one."""
+        return None if self.diagnosis is None else max(round(now - self.diagnosis.time, 3), 0.0)
+
+    def info(self, now: float) -> SourceInfo:
+        """Describe the source as of ``now``."""
+        age = self.age(now)
+        if self.diagnosis is None or age is None:
+            return SourceInfo(self.name, self.url, "unreachable", error=self.error or "not polled yet")
+        own = self.diagnosis.source
+        late = age > LATE_POLLS * self.interval
+        state: SourceState = "stale" if self.error is not None or late else own.state
+        error = self.error or own.error or (f"no poll has finished for {age:.0f} s" if late else None)
+        return SourceInfo(self.name, self.url, state, age, own.warnings, error)
+
+
+def with_labels(target: Target, labels: Mapping[str, str]) -> Target:
+    """Add labels that the target lacks."""
+    lacking = {name: value for name, value in labels.items() if not target.get(name)}
+    return Target.of({**target.as_dict(), **lacking}) if lacking else target
+
+
+def labelled(report: TargetReport, labels: Mapping[str, str]) -> TargetReport:
+    """Add labels that the target of a report lacks."""
+    target = with_labels(report.target, labels)
+    return report if target is report.target else replace(report, target=target)
+
+
+def aged(report: TargetReport) -> TargetReport:
+    """Report what was said some time ago: that something was well then says nothing of now."""
+    return replace(report, status="unknown") if report.status in {"ok", "idle"} else report
+
+
+def merged(views: Sequence[View], now: float) -> Diagnosis:
+    """Put the last diagnoses together. A target that two sources know is reported by the one in the better state."""
+    infos = [view.info(now) for view in views]
+    order = sorted(range(len(views)), key=lambda index: -STATE_ORDER.index(infos[index].state))
+    reports: dict[Target, TargetReport] = {}
+    for index in order:
+        diagnosis, old = views[index].diagnosis, infos[index].state in {"stale", "unreachable"}
+        for report in diagnosis.targets if diagnosis is not None else ():
+            one = labelled(report, views[index].labels)
+            reports.setdefault(one.target, aged(one) if old else one)
+    times = [view.diagnosis.time for view in views if view.diagnosis is not None]
+    targets = tuple(reports[target] for target in sorted(reports, key=lambda target: target.labels))
+    return Diagnosis(max(times, default=now), together(infos), targets, tuple(infos))
+
+
+def together(infos: Sequence[SourceInfo]) -> SourceInfo:
+    """Describe several sources as one: the worst state, the greatest age, everything that was said."""
+    if len(infos) == 1:
+        return infos[0]
+    ages = [info.age_s for info in infos if info.age_s is not None]
+    errors = [f"{info.name}: {info.error}" for info in infos if info.error is not None]
+    return SourceInfo(
+        name=", ".join(info.name for info in infos),
+        url=", ".join(info.url for info in infos),
+        state=min((info.state for info in infos), key=STATE_ORDER.index, default="unreachable"),
+        age_s=max(ages, default=None),
+        warnings=tuple(f"{info.name}: {warning}" for info in infos for warning in info.warnings),
+        error="\n".join(errors) or None,
+    )

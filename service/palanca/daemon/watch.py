@@ -1,0 +1,159 @@
+"""One source that is polled again and again. Nothing here raises because a server fails: that is a result."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from palanca.daemon.fleet import View, labelled
+from palanca.diagnosis import diagnose
+from palanca.errors import NoTargetsError, PalancaError, SourceError
+from palanca.model import Diagnosis, SourceInfo
+from palanca.poll import Question, Source, readings_for
+from palanca.verifying import verify_change
+from palanca.window import Window
+
+if TYPE_CHECKING:
+    from palanca.model import Catalogue, Readings, Target
+    from palanca.verify import Verification
+    from palanca.verifying import Trial
+
+DAY_S = 86400.0
+Result = Literal["ok", "partial", "no-targets", "error"]
+FAILURES_BEFORE_REST = 3
+"""After so many failures in a row only every second poll is made: a server in trouble is not helped by questions, and
+recovery is still seen within two intervals."""
+
+
+class PolledSource(Source, Protocol):
+    """A source that lives as long as the daemon."""
+
+    @property
+    def url(self) -> str:
+        """Address without credentials."""
+
+    def stop(self) -> None:
+        """End what is under way in other threads."""
+
+    def close(self) -> None:
+        """Close the connections."""
+
+
+@dataclass(frozen=True)
+class Duty:
+    """What is to be polled and how.
+
+    ``windowed`` sources are asked for instants and the past is kept here; others keep their own samples, and ``fill``
+    takes one more look between polls. ``interval`` in seconds. ``labels`` are added to the targets that lack them.
+    """
+
+    name: str
+    source: PolledSource
+    question: Question
+    interval: float
+    windowed: bool
+    labels: Mapping[str, str] = field(default_factory=dict)
+    fill: Callable[[], None] | None = None
+
+
+@dataclass(frozen=True)
+class Poll:
+    """One poll as it went: when it began (unix seconds), how long it took, and what came of it."""
+
+    began: float
+    seconds: float
+    result: Result
+    view: View
+
+
+class Watch:
+    """Polls one source. ``clock`` gives unix seconds, ``timer`` seconds of any origin.
+
+    ``poll`` and ``fresh`` block, and may run in different threads; two polls at once wait for each other.
+    """
+
+    def __init__(
+        self, duty: Duty, catalogue: Catalogue, *, clock: Callable[[], float], timer: Callable[[], float]
+    ) -> None:
+        self.duty, self.name, self.source, self.interval = duty, duty.name, duty.source, duty.interval
+        self._catalogue, self._clock, self._timer = catalogue, clock, timer
+        self._window = Window(catalogue, duty.source, duty.interval) if duty.windowed else None
+        self._polling = threading.Lock()
+        self._failures = self._resting = 0
+        self.view = self._blank
+
+    @property
+    def _blank(self) -> View:
+        return View(self.name, self.source.url, self.interval, labels=self.duty.labels)
+
+    def resume(self, view: View) -> None:
+        """Go on from what another watch of the same source knew last."""
+        self.view = replace(self._blank, diagnosis=view.diagnosis, error=view.error)
+
+    def due(self) -> bool:
+        """Whether the next poll is to be made, or left out for rest."""
+        if self._failures < FAILURES_BEFORE_REST:
+            return True
+        self._resting += 1
+        return self._resting % 2 == 0
+
+    def poll(self) -> Poll:
+        """Ask the source and judge. Never raises a ``PalancaError``."""
+        with self._polling:
+            began, start = self._clock(), self._timer()
+            try:
+                diagnosis, result = self._diagnosed(began)
+            except PalancaError as error:
+                self._failures += 1
+                self.view = replace(self.view, error=str(error))
+                return Poll(began, self._timer() - start, "error", self.view)
+            self._failures = self._resting = 0
+            self.view = replace(self.view, diagnosis=diagnosis, error=None)
+            return Poll(began, self._timer() - start, result, self.view)
+
+    def _diagnosed(self, now: float) -> tuple[Diagnosis, Result]:
+        try:
+            readings = self._readings(now)
+        except NoTargetsError as error:
+            return self._empty(now, error), "no-targets"
+        diagnosis = self._judged(readings)
+        return diagnosis, "partial" if diagnosis.source.state == "partial" else "ok"
+
+    def _readings(self, now: float) -> Readings:
+        if self._window is not None:
+            return self._window.poll(self.duty.question, now)
+        return readings_for(self._catalogue, self.source, self.duty.question)
+
+    def fresh(self, at: float | None) -> View:
+        """Make a diagnosis beside the polls, of now or of a moment in the past; a failure is in the view.
+
+        Raises ``UsageError`` for a moment that the source cannot know.
+        """
+        question = replace(self.duty.question, at=at)
+        view = self._blank
+        try:
+            return replace(view, diagnosis=self._judged(readings_for(self._catalogue, self.source, question)))
+        except NoTargetsError as error:
+            return replace(view, diagnosis=self._empty(self._clock() if at is None else at, error))
+        except SourceError as error:
+            return replace(view, error=str(error))
+
+    def verify(self, target: Target, trial: Trial) -> Verification:
+        """Verify a change at a target, within the last day. Raises ``SourceError`` and ``UsageError``."""
+        newest = self._clock() if self.view.diagnosis is None else self.view.diagnosis.time
+        own = {name: value for name, value in target.labels if name not in self.duty.labels}
+        matchers = {**self.duty.question.matchers, **own}
+        return verify_change(self._catalogue, self.source, (newest - DAY_S, newest), replace(trial, matchers=matchers))
+
+    def _judged(self, readings: Readings) -> Diagnosis:
+        return diagnose(self._catalogue, readings, self.duty.question.thresholds)
+
+    def _empty(self, now: float, error: NoTargetsError) -> Diagnosis:
+        """Say that the source answers and has nothing to judge."""
+        return Diagnosis(now, SourceInfo(self.name, self.source.url, "ok", warnings=(str(error),)), ())
+
+    def labelled(self, diagnosis: Diagnosis) -> Diagnosis:
+        """Add the labels of this source to the targets."""
+        return replace(diagnosis, targets=tuple(labelled(report, self.duty.labels) for report in diagnosis.targets))

@@ -1,0 +1,107 @@
+"""Readings kept between polls: each poll asks a server for one instant, and the past is already here.
+
+The first poll, and one after a gap, reads what is missing as one range. The result is what a range over the whole grid
+would have given, so that a diagnosis stays a function of the data at its moment: nothing depends on when the service
+was started.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from palanca.model import SignalReadings, State
+from palanca.poll import grid_for, some, with_facts
+from palanca.signals.leaves import Grid
+from palanca.signals.readings import read
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from palanca.model import Catalogue, Readings, Target
+    from palanca.poll import Opened, Question, Source
+
+T = TypeVar("T", bound=np.generic)
+
+
+class Window:
+    """The readings of one source at the last moments of a grid; ``interval`` is its spacing in seconds.
+
+    Moments are multiples of the interval, so that all who poll the same server with the same interval agree. Not to
+    be used by several threads at once.
+    """
+
+    def __init__(self, catalogue: Catalogue, source: Source, interval: float) -> None:
+        self._catalogue, self._source, self._interval = catalogue, source, interval
+        self._kept: Readings | None = None
+
+    def moment(self, now: float) -> float:
+        """Return the newest moment of the grid that is not after ``now``; unix seconds."""
+        return now // self._interval * self._interval
+
+    def poll(self, question: Question, now: float) -> Readings:
+        """Read up to the moment of ``now``, facts included. Raises ``SourceError``; what is kept stays as it was."""
+        opened = self._source.open(replace(question, at=self.moment(now)), self._catalogue)
+        readings = self._moved(opened, question, self.moment(now))
+        self._kept = replace(some(readings, opened), source=opened.describe())
+        return with_facts(self._catalogue, self._kept, question)
+
+    def _moved(self, opened: Opened, question: Question, end: float) -> Readings:
+        whole = grid_for(self._catalogue, end, self._interval)
+        kept = self._kept
+        new = whole.steps if kept is None else round((end - float(kept.times[-1])) / self._interval)
+        if kept is None or not 0 < new < whole.steps:
+            return self._read(opened, question, whole)
+        latest = self._read(opened, question, Grid(end, new, self._interval))
+        if _returned(latest, kept):
+            return self._read(opened, question, whole)
+        return joined(kept, latest, whole)
+
+    def _read(self, opened: Opened, question: Question, grid: Grid) -> Readings:
+        return read(self._catalogue, opened.reader.at(grid), grid, opened.describe(), window=question.window)
+
+
+def _returned(latest: Readings, kept: Readings) -> bool:
+    """Whether a target that was not seen at the last poll has data from before it."""
+    known = set(kept.targets)
+    ago = float(latest.times[-1] - kept.times[-1])
+    return any(
+        target not in known and covered > ago for target, covered in zip(latest.targets, latest.covered, strict=True)
+    )
+
+
+def joined(kept: Readings, latest: Readings, grid: Grid) -> Readings:
+    """Append the steps of ``latest`` to those kept and cut both to the grid, for the targets of ``latest``.
+
+    A target that was not there before is absent at the earlier steps.
+    """
+    rows = {target: row for row, target in enumerate(kept.targets)}
+    signals = {
+        name: _appended(kept.signals.get(name), one, rows, latest.targets, grid.steps)
+        for name, one in latest.signals.items()
+    }
+    return replace(latest, times=grid.times, signals=signals)
+
+
+def _appended(
+    old: SignalReadings | None, new: SignalReadings, rows: Mapping[Target, int], targets: tuple[Target, ...], steps: int
+) -> SignalReadings:
+    before = steps - new.values.shape[1]
+    values = np.full((len(targets), before), np.nan)
+    states = np.full((len(targets), before), State.ABSENT, dtype=np.uint8)
+    window = np.zeros((len(targets), before))
+    if old is not None and before:
+        here = np.array([row for row, target in enumerate(targets) if target in rows], dtype=np.intp)
+        there = np.array([rows[target] for target in targets if target in rows], dtype=np.intp)
+        values[here] = old.values[there, -before:]
+        states[here] = old.states[there, -before:]
+        window[here] = old.window[there, -before:]
+    return SignalReadings(_beside(values, new.values), _beside(states, new.states), _beside(window, new.window))
+
+
+def _beside(left: NDArray[T], right: NDArray[T]) -> NDArray[T]:
+    return np.concatenate([left, right], axis=1)
