@@ -23,7 +23,7 @@ from fastapi import FastAPI, Response
 from starlette.types import ASGIApp
 
 from palanca.api.guard import Rules, own_hosts
-from palanca.app.server import Listen, run
+from palanca.app.server import Listen, Server
 from palanca.app.service import Plan, Service, asgi
 from palanca.check import load_catalogue
 from palanca.daemon.snapshot import Snapshot, taken
@@ -50,7 +50,7 @@ def palanca() -> ASGIApp:
     catalogue = load_catalogue([ROOT / "rules"])
     rules = Rules(hosts=own_hosts("127.0.0.1", None))
     plan = Plan(catalogue=catalogue, watches=(), rules=rules)
-    service = Service(plan, telemetry=Telemetry(time.time), listeners=(), clock=time.time)
+    service = Service(plan, telemetry=Telemetry(time.time), history=None, clock=time.time)
     service.daemon.snapshot = snapshot(catalogue)
     return asgi(service)
 
@@ -71,7 +71,7 @@ APPLICATIONS = {"palanca": palanca, "floor": floor}
 
 
 @dataclass(frozen=True)
-class Server:
+class Serving:
     """A running server: its port and process."""
 
     port: int
@@ -84,13 +84,13 @@ class Server:
 
 
 @contextmanager
-def served(name: str) -> Iterator[Server]:
+def served(name: str) -> Iterator[Serving]:
     """Run one of the applications in a process of its own."""
     process = subprocess.Popen([sys.executable, __file__, "--serve", name], stdout=subprocess.PIPE, text=True)
     try:
         if process.stdout is None:
             raise RuntimeError
-        yield Server(int(process.stdout.readline().rpartition(":")[2]), process.pid)
+        yield Serving(int(process.stdout.readline().rpartition(":")[2]), process.pid)
     finally:
         process.terminate()
         process.wait(timeout=10)
@@ -146,7 +146,7 @@ class Client:
         return head.startswith(b"HTTP/1.1 200 ")
 
 
-async def load(server: Server, path: str, rate: float, seconds: float) -> Load:
+async def load(server: Serving, path: str, rate: float, seconds: float) -> Load:
     """Send requests at a fixed rate, those of a short warm-up apart."""
     client = Client(server.port, path)
     await client.open()
@@ -196,6 +196,13 @@ def compare(path: str, rate: float, seconds: float, rounds: int) -> None:
         print(f"{name}: {statistics.median(kept):.2f} times the floor (median of {each}); aim {AIM:g}")
 
 
+async def serve(name: str) -> None:
+    """Serve one of the applications until SIGTERM."""
+    server = Server(APPLICATIONS[name](), Listen("127.0.0.1", 0))
+    print(server.url, flush=True)
+    await server.run_until_stopped(lambda: None)
+
+
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -206,9 +213,7 @@ def main() -> None:
     parser.add_argument("--serve", choices=APPLICATIONS, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.serve:
-        app = APPLICATIONS[given.serve]()
-        told = run(app, Listen("127.0.0.1", 0), reload=lambda: None, started=lambda url: print(url, flush=True))
-        uvloop.run(told)
+        uvloop.run(serve(given.serve))
     else:
         compare(given.path, given.rate, given.seconds, given.rounds)
 

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from tests.engines import END, INTERVAL, STEPS, readings, rule, target
+from tests.engines import END, INTERVAL, STEPS, advice, catalogue, readings, rule, target
 
 from palanca import expressions
+from palanca.diagnosis import diagnose
 from palanca.engine import ReadingsEnvironment, evaluate, held, missing_names, thresholds_of
-from palanca.model import State, Truth
+from palanca.model import State, Target, Truth
 
 F, T, U, N = Truth.FALSE, Truth.TRUE, Truth.UNKNOWN, Truth.NOT_APPLICABLE
 LONG = 3600.0
@@ -154,12 +155,45 @@ def test_supports_and_contradictions_in_order() -> None:
 
 
 def test_thresholds_can_be_overridden() -> None:
-    """An override replaces the value of a threshold and leaves the others."""
+    """An override replaces the value of a threshold at its target, and leaves the other thresholds."""
     one = rule(
         thresholds={name: {"value": 1, "unit": "ratio", "source": "a test"} for name in ("a", "b")},
         when="kv_cache_usage > a and kv_cache_usage > b",
     )
-    assert {"a": 1.0, "b": 2.0} == thresholds_of(one, {"b": 2.0})
+    assert {"a": 1.0, "b": 1.0} == thresholds_of(one)
+    made = thresholds_of(one, [{"a-rule": {"b": 2.0}}, {"other": {"a": 3.0}}])
+    assert 1.0 == made["a"]
+    assert [[2.0], [1.0]] == np.asarray(made["b"]).tolist()
+
+
+def test_thresholds_of_single_targets() -> None:
+    """The same reading holds at one target and not at the other; evidence and summary tell the value of the target."""
+    one = rule(summary="KV usage is {kv_cache_usage}, above {half}.")
+    read = readings({"kv_cache_usage": 0.6}, {"kv_cache_usage": 0.6}, {"kv_cache_usage": 0.95})
+
+    def thresholds(target: Target) -> dict[str, dict[str, float]]:
+        return {} if target.get("engine") == "0" else {"a-rule": {"half": 0.9}, "gone": {"x": 1.0}}
+
+    (verdict,) = evaluate([one], read, thresholds=thresholds)
+    assert [T, F, T] == list(verdict.when[:, -1])
+    found = [report.findings for report in diagnose(catalogue(one), read, thresholds).targets]
+    assert [1, 0, 1] == [len(findings) for findings in found]
+    assert [0.5, 0.9] == [findings[0].evidence[0].threshold for findings in (found[0], found[2])]
+    assert "KV usage is 0.95, above 0.9." == found[2][0].summary
+
+
+def test_recommendations_compute_with_the_threshold_of_the_target() -> None:
+    """A value made of a threshold follows the override."""
+    one = rule(
+        thresholds={
+            "half": {"value": 0.5, "unit": "ratio", "source": "a test"},
+            "share": {"value": 0.5, "unit": "ratio", "source": "a test"},
+        },
+        levers=[advice(value="running_max * share")],
+    )
+    read = readings(*[{"kv_cache_usage": 0.95, "running_max": 800}] * 2, targets=[target("0"), target("1", job="b")])
+    made = diagnose(catalogue(one), read, lambda at: {"a-rule": {"share": 0.75}} if at.get("engine") == "1" else {})
+    assert [400.0, 600.0] == [report.findings[0].recommendations[0].proposed for report in made.targets]
 
 
 @pytest.mark.parametrize(

@@ -181,7 +181,7 @@ def test_a_file_holds_keys_and_values(tmp_path: Path, text: str) -> None:
             "unknown key 'severty' (did you mean severity or verify?)",
         ),
         ("    order: 1\n", "    ordr: 1\n", "ordr", "unknown key 'ordr' (did you mean order?)"),
-        ("expect:", "expects:", "expects", "unknown key 'expects' (did you mean expect or effect?)"),
+        ("expect:", "expects:", "expects", "unknown key 'expects' (did you mean expect?)"),
         (
             "source: a test}\n  many",
             "sauce: a test}\n  many",

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from palanca.engine import Overrides
     from palanca.episodes import Key
-    from palanca.model import Catalogue, Diagnosis, Readings
+    from palanca.model import Catalogue, Diagnosis, Fact, Readings, Target
 
     Reading = Callable[[Grid], Readings]
     """Reads a grid of times from a source, without facts (``palanca.signals.readings.read``)."""
@@ -92,10 +93,13 @@ class Backtest:
         *,
         flags: Mapping[str, str] | None = None,
         objectives: Mapping[str, float] | None = None,
+        settings: Callable[[Target], Mapping[str, Fact]] | None = None,
+        thresholds: Overrides | None = None,
         max_steps: int = MAX_STEPS,
     ) -> None:
         self._catalogue, self._reading, self._span = catalogue, reading, span
         self._flags, self._objectives = flags or {}, objectives or {}
+        self._settings, self._thresholds = settings, thresholds
         self._depth = grid_for(catalogue, span.end).steps
         self._room = min(max_steps, round(DISCOVERY_S / INTERVAL_S) + 1) - self._depth + 1
         if self._room < 1:
@@ -156,7 +160,7 @@ class Backtest:
     def _judge(self, block: Readings, offset: int, truths: dict[object, NDArray[np.uint8]]) -> Diagnosis | None:
         cut = add_facts(
             cut_at(block, offset + self._depth - 1, self._depth),
-            self._catalogue, flags=self._flags, objectives=self._objectives,
+            self._catalogue, flags=self._flags, objectives=self._objectives, settings=self._settings,
         )  # fmt: skip
         truth = self._truth(block, cut, truths)[:, :, offset + self._depth - 1]
         for row, rule in enumerate(self._catalogue.rules):
@@ -164,7 +168,7 @@ class Backtest:
             tally.looks += truth.shape[1]
             tally.unknown += int(np.count_nonzero(truth[row] == Truth.UNKNOWN))
             tally.not_applicable += int(np.count_nonzero(truth[row] == Truth.NOT_APPLICABLE))
-        return diagnose(self._catalogue, cut) if (truth == Truth.TRUE).any() else None
+        return diagnose(self._catalogue, cut, self._thresholds) if (truth == Truth.TRUE).any() else None
 
     def _truth(self, block: Readings, cut: Readings, truths: dict[object, NDArray[np.uint8]]) -> NDArray[np.uint8]:
         """Truth ``[rules, targets, steps]`` of a whole block under the facts of one moment; few sets of facts occur."""
@@ -172,7 +176,7 @@ class Backtest:
         key = (cut.targets, values)
         if key not in truths:
             whole = replace(keep_targets(block, [block.targets.index(one) for one in cut.targets]), facts=cut.facts)
-            verdicts = evaluate(self._catalogue.rules, whole, self._optional)
+            verdicts = evaluate(self._catalogue.rules, whole, self._optional, self._thresholds)
             shape = (0, len(whole.targets), len(whole.times))
             truths[key] = np.stack([one.when for one in verdicts]) if verdicts else np.zeros(shape, dtype=np.uint8)
         return truths[key]

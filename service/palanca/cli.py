@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from palanca import __version__
-from palanca.commands import backtest, diagnose, doctor, options, rules, size, verify
+from palanca.commands import backtest, config, diagnose, doctor, options, rules, serve, size, verify
 from palanca.errors import EXIT_USAGE, PalancaError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EIO}
@@ -22,11 +22,14 @@ app = typer.Typer(
     help="Which vLLM flag to change, to what value, why, and whether it worked.",
 )
 app.command("diagnose")(diagnose.diagnose)
+app.command("serve")(serve.serve)
+app.command("demo")(serve.demo)
 app.command("doctor")(doctor.doctor)
 app.command("verify")(verify.verify)
 app.command("backtest")(backtest.backtest)
 app.command("size")(size.size)
 app.add_typer(rules.app, name="rules")
+app.add_typer(config.app, name="config")
 
 
 def _version(wanted: bool) -> None:

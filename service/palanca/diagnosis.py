@@ -34,16 +34,20 @@ from palanca.signals.promql import PromQL, matchers
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from palanca.engine import Overrides
     from palanca.expressions import Compare, Node
     from palanca.model import Catalogue, Readings, Rule, SignalReadings, Target
 
 CORE_SIGNALS = ("up", "running", "waiting", "kv_cache_usage", "ttft_p99", "generation_tokens_per_second")
 
 
-def diagnose(catalogue: Catalogue, readings: Readings) -> Diagnosis:
-    """Judge every rule at every target at the last step of the readings."""
+def diagnose(catalogue: Catalogue, readings: Readings, thresholds: Overrides | None = None) -> Diagnosis:
+    """Judge every rule at every target at the last step of the readings.
+
+    ``thresholds`` gives for a target what replaces the thresholds of the rules there: rule, threshold, value.
+    """
     optional = frozenset(name for name, fact in catalogue.facts.items() if fact.optional)
-    verdicts = evaluate(catalogue.rules, readings, optional)
+    verdicts = evaluate(catalogue.rules, readings, optional, thresholds)
     judge = _Judge(catalogue, readings, verdicts)
     findings = [judge.findings(row) for row in range(len(readings.targets))]
     findings = [tuple(sorted(one, key=rank)) for one in reconcile(readings.targets, findings, rank)]

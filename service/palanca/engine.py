@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from palanca.expressions import Node
-    from palanca.model import Readings, Rule
+    from palanca.model import Readings, Rule, Target
 
+    Overrides = Callable[[Target], Mapping[str, Mapping[str, float]]]
+    """Rule, threshold and value for one target."""
     Numbers = NDArray[np.float64]
     Truths = NDArray[np.uint8]
 
@@ -30,7 +32,7 @@ class ReadingsEnvironment:
     """Lets the expressions of one rule read signals, facts and its thresholds."""
 
     def __init__(
-        self, readings: Readings, thresholds: Mapping[str, float], optional: frozenset[str] = frozenset()
+        self, readings: Readings, thresholds: Mapping[str, float | Numbers], optional: frozenset[str] = frozenset()
     ) -> None:
         self._readings, self._thresholds, self._optional = readings, thresholds, optional
         self._facts: dict[str, Numbers] = {}
@@ -54,7 +56,7 @@ class ReadingsEnvironment:
         return list(members.values())
 
     def number(self, name: str) -> Numbers:
-        """A scalar for a threshold, ``[targets, 1]`` for a fact, ``[targets, steps]`` for a signal."""
+        """A scalar for a threshold, ``[targets, 1]`` for a fact or overridden threshold, else ``[targets, steps]``."""
         if name in self._thresholds:
             return np.asarray(self._thresholds[name])
         if name in self._readings.signals:
@@ -103,9 +105,18 @@ def _number(facts: Mapping[str, object], name: str) -> float:
     return float(value) if is_number(value) else float("nan")
 
 
-def thresholds_of(rule: Rule, overrides: Mapping[str, float] | None = None) -> dict[str, float]:
-    """Thresholds of a rule by name, with overrides applied."""
-    return {name: threshold.value for name, threshold in rule.thresholds.items()} | dict(overrides or {})
+def thresholds_of(
+    rule: Rule, overrides: Sequence[Mapping[str, Mapping[str, float]]] = ()
+) -> dict[str, float | Numbers]:
+    """Thresholds of a rule by name: a scalar, or ``[targets, 1]`` where ``overrides`` has another for some target.
+
+    ``overrides`` has for each target rule, threshold and value.
+    """
+    made: dict[str, float | Numbers] = {name: threshold.value for name, threshold in rule.thresholds.items()}
+    own = [one.get(rule.id, {}) for one in overrides]
+    for name in {name for one in own for name in one if name in made}:
+        made[name] = np.array([[one.get(name, made[name])] for one in own], dtype=np.float64)
+    return made
 
 
 @dataclass(frozen=True)
@@ -119,12 +130,21 @@ class Verdict:
     environment: ReadingsEnvironment
 
 
-def evaluate(rules: Sequence[Rule], readings: Readings, optional: frozenset[str] = frozenset()) -> tuple[Verdict, ...]:
-    """Evaluate every rule at every target and step. ``optional`` facts make a rule not applicable when not given."""
+def evaluate(
+    rules: Sequence[Rule],
+    readings: Readings,
+    optional: frozenset[str] = frozenset(),
+    thresholds: Overrides | None = None,
+) -> tuple[Verdict, ...]:
+    """Evaluate every rule at every target and step. ``optional`` facts make a rule not applicable when not given.
+
+    ``thresholds`` gives for a target what replaces the thresholds of the rules there.
+    """
     shape = (len(readings.targets), len(readings.times))
+    overrides = [] if thresholds is None else [thresholds(target) for target in readings.targets]
     verdicts = []
     for rule in rules:
-        environment = ReadingsEnvironment(readings, thresholds_of(rule), optional)
+        environment = ReadingsEnvironment(readings, thresholds_of(rule, overrides), optional)
 
         def truth(text: str, environment: ReadingsEnvironment = environment) -> Truths:
             return np.broadcast_to(expressions.holds(expressions.parse(text), environment), shape)

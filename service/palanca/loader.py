@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 Keys = tuple[str | int, ...]
 M = TypeVar("M", bound=BaseModel)
+_FEW = 15  # names that fit on a line
 _LARGEST = 2_000_000  # bytes; a rule file is a page, the catalogue a few
 
 
@@ -181,7 +183,7 @@ def build(model: type[M], document: Document) -> M:
     try:
         made = model.model_validate(document.data)
     except ValidationError as error:
-        raise RuleFileError([*faults, *(_fault(document, model, one) for one in error.errors())]) from None
+        raise RuleFileError([*faults, *(fault_of(document, model, one) for one in error.errors())]) from None
     if faults:
         raise RuleFileError(faults)
     return made
@@ -197,28 +199,54 @@ def _order_faults(document: Document, model: type[BaseModel]) -> Iterator[Fault]
             return
 
 
-def _fault(document: Document, model: type[BaseModel], error: Any) -> Fault:  # noqa: ANN401  pydantic's ErrorDetails
+class Placing(Protocol):
+    """Knows where the values of some data stand."""
+
+    def fault(self, keys: Keys, message: str, hint: str = "", offset: int = 0) -> Fault:
+        """Make a fault at the nearest known place above ``keys``."""
+
+
+def fault_of(places: Placing, model: type[BaseModel], error: Any) -> Fault:  # noqa: ANN401  pydantic's ErrorDetails
+    """Tell one error of the validation of ``model`` as a fault with its place."""
     keys: Keys = tuple(error["loc"])
     message, hint = str(error["msg"]).removeprefix("Value error, "), ""
     if error["type"] == "extra_forbidden":
         known = _keys_beside(model, keys)
-        return document.fault((*keys, "key"), f"unknown key {keys[-1]!r}", nearest(str(keys[-1]), dict.fromkeys(known)))
+        hint = nearest(str(keys[-1]), dict.fromkeys(known)) or (
+            f"one of {', '.join(known)}" if len(known) <= _FEW else ""
+        )
+        return places.fault((*keys, "key"), f"unknown key {keys[-1]!r}", hint)
     if error["type"] == "missing":
         message, keys = f"key {keys[-1]!r} is missing", keys[:-1]
     elif keys[-1:] == ("[key]",):
         keys = (*keys[:-1], "key")
     elif error["type"] == "literal_error":
         message = f"{error['input']!r} is not one of {error['ctx']['expected']}"
-    return document.fault(keys, message, hint)
+    return places.fault(keys, message, hint)
 
 
 def _keys_beside(model: type[BaseModel], keys: Keys) -> list[str]:
-    """Return the keys that are allowed where ``keys`` ends, as far as the path can be followed."""
-    known = [field.alias or name for name, field in model.model_fields.items()]
-    for child in _models(model):
-        if len(keys) > 1:
-            known += [field.alias or name for name, field in child.model_fields.items()]
-    return known
+    """Return the keys that are allowed where ``keys`` ends; all keys of the model where it cannot be followed."""
+    here = _model_at(model, keys[:-1])
+    known = [] if here is None else [here]
+    if here is None:
+        known = [model, *_models(model)]
+    return [field.alias or name for one in known for name, field in one.model_fields.items()]
+
+
+def _model_at(model: type[BaseModel], keys: Keys) -> type[BaseModel] | None:
+    """Follow keys through fields, lists and mappings to the model that stands there."""
+    here: Any = model
+    for key in keys:
+        arguments = [one for one in get_args(here) if one not in {type(None), Ellipsis}]
+        if isinstance(here, type) and issubclass(here, BaseModel):
+            fields = {field.alias or name: field.annotation for name, field in here.model_fields.items()}
+            here = fields.get(str(key))
+        elif arguments:
+            here = arguments[-1]
+        if isinstance(here, UnionType):
+            here = next((one for one in get_args(here) if one is not type(None)), None)
+    return here if isinstance(here, type) and issubclass(here, BaseModel) else None
 
 
 def _models(model: type[BaseModel]) -> list[type[BaseModel]]:

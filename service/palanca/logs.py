@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Format = Literal["console", "json"]
 Level = Literal["debug", "info", "warning", "error"]
-_QUIET = ("apscheduler", "uvicorn.access", "alembic", "urllib3")
+_QUIET = ("apscheduler", "uvicorn", "alembic", "urllib3", "asyncio")
 """Libraries of which only warnings are wanted."""
 
 
@@ -48,9 +48,14 @@ def setup(form: Format, level: Level, stream: TextIO | None = None) -> None:
     )
     root = logging.getLogger()
     root.handlers = [handler]
-    root.setLevel(level.upper())
     for name in _QUIET:
-        logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+        logging.getLogger(name).setLevel(logging.WARNING)
+    set_level(level)
+
+
+def set_level(level: Level) -> None:
+    """Write messages of this importance and above from now on."""
+    logging.getLogger().setLevel(level.upper())
 
 
 def _harmless(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

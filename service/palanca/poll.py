@@ -19,6 +19,7 @@ from palanca.signals.readings import read, widen
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from palanca.engine import Overrides
     from palanca.model import Catalogue, Diagnosis, Fact, Readings, ServerReport, SourceInfo, Target
     from palanca.signals.leaves import Reader
 
@@ -38,6 +39,7 @@ class Question:
     flags: Mapping[str, str] = field(default_factory=dict)
     objectives: Mapping[str, float] = field(default_factory=dict)
     settings: Callable[[Target], Mapping[str, Fact]] | None = None
+    thresholds: Overrides | None = None
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def grid_for(catalogue: Catalogue, end: float, interval: float = INTERVAL_S) -> 
 
 def run(catalogue: Catalogue, source: Source, question: Question) -> Diagnosis:
     """Make one diagnosis. Raises ``SourceError`` or ``UsageError``."""
-    return diagnose(catalogue, readings_for(catalogue, source, question))
+    return diagnose(catalogue, readings_for(catalogue, source, question), question.thresholds)
 
 
 def readings_for(catalogue: Catalogue, source: Source, question: Question) -> Readings:
@@ -119,7 +121,8 @@ def _in_two_steps(catalogue: Catalogue, opened: Opened, question: Question) -> R
     instant = Grid(grid.end, 1, grid.interval)
     now = read(catalogue, opened.reader.at(instant), instant, info, window=question.window)
     wide = with_facts(catalogue, widen(some(now, opened), grid, past(INFERENCE_SIGNALS)), question)
-    holding = [one.rule for one in evaluate(catalogue.rules, wide) if (one.when[:, -1] == Truth.TRUE).any()]
+    verdicts = evaluate(catalogue.rules, wide, thresholds=question.thresholds)
+    holding = [one.rule for one in verdicts if (one.when[:, -1] == Truth.TRUE).any()]
     used = {name for rule in holding for name in expressions.names(expressions.parse(rule.when))}
     names = sorted(used & set(catalogue.signals))
     return widen_over(wide, past(names)) if names else wide

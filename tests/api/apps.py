@@ -14,9 +14,10 @@ from typing import Any
 from fastapi import APIRouter, FastAPI
 from starlette.types import Message
 from tests.engines import END, Value, readings, shipped
-from tests.recorded import AT, read_recording
+from tests.recorded import AT, FP8, changed, read_recording
 
 from palanca.api import history as history_routes
+from palanca.api import verify as verify_route
 from palanca.api.application import application
 from palanca.api.guard import Audited, Guard, Rules, Served
 from palanca.daemon.snapshot import Snapshot, taken
@@ -28,6 +29,8 @@ from palanca.history.store import HistoryStore
 from palanca.model import Catalogue, Diagnosis, SourceInfo, Target
 from palanca.poll import grid_for
 from palanca.telemetry import Telemetry
+from palanca.verify import Verification
+from palanca.verifying import Trial
 
 Json = Any
 """What JSON holds."""
@@ -85,6 +88,7 @@ class FakeBackend:
         self.clock = diagnosis.time + ago
         self.infos: list[SourceInfo] = [replace(diagnosis.source, state="ok", age_s=ago)]
         self.asked: list[float | None] = []
+        self.verified: list[tuple[str, Target, Trial]] = []
         self.failure: Exception | None = None
         self.delay = 0.0
         self.tick = 0.0
@@ -103,6 +107,13 @@ class FakeBackend:
         if self.failure is not None:
             raise self.failure
         return replace(self.snapshot.diagnosis, time=self.clock if at is None else at)
+
+    async def verify(self, source: str, target: Target, trial: Trial) -> Verification:
+        self.verified.append((source, target, trial))
+        await asyncio.sleep(self.delay)
+        if self.failure is not None:
+            raise self.failure
+        return changed(*FP8)
 
 
 @dataclass(frozen=True)
@@ -246,7 +257,8 @@ def world(
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
 
-    routers = [history_routes.router(backend, history or NoHistory()), *more(backend)]
+    past = history or NoHistory()
+    routers = [verify_route.router(backend, past), history_routes.router(backend, past), *more(backend)]
     app = application(backend, metrics=telemetry.text, lifespan=lifespan, more=routers)
     ticks = iter(range(10**9))
     guard = Guard(

@@ -17,7 +17,7 @@ def report(status: Status = "ok", **labels: str) -> TargetReport:
     return TargetReport(Target.of(labels or {"instance": "a:1"}), status, None, {}, {}, (), (), (), {})
 
 
-def view(name: str = "eu", *reports: TargetReport, ago: float = 10.0, **changes: Any) -> View:
+def view(name: str = "eu", *reports: TargetReport, ago: float = 10.0, **changes: Any) -> View:  # noqa: ANN401  fields of all types
     diagnosis = Diagnosis(NOW - ago, SourceInfo("x", "http://x"), reports)
     return replace(View(name, f"http://{name}", 30.0, diagnosis), **changes)
 

@@ -122,6 +122,9 @@ EXAMPLES: dict[tuple[str, str], Example] = {
     },
     ("get", "/api/v1/history/{episode_id}"): ONE_EPISODE,
     ("post", "/api/v1/history/{episode_id}/acknowledge"): ONE_EPISODE,
+    ("post", "/api/v1/history/{episode_id}/verify"): {
+        **ONE_EPISODE, "episode": {**EPISODE, "verifications": [{"time": TIME, "document": {"verdict": "helped"}}]},
+    },
     ("get", "/healthz"): {"status": "ok", "version": "0.1.0"},
     ("get", "/readyz"): {"ready": True, "sources": [SOURCE]},
 }  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -189,14 +188,6 @@ def own_hosts(host: str, external_url: str | None) -> frozenset[str]:
     """Names that lead to a server bound to the loopback address ``host``."""
     names = {"localhost", "127.0.0.1", "::1", host.lower()}
     return frozenset(names | ({urlsplit(external_url).hostname or ""} if external_url else set()))
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach that address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 class _Exchange:

@@ -178,9 +178,11 @@ def router(backend: Backend, history: History | NoHistory) -> APIRouter:
     @made.post(
         "/{episode_id}/acknowledge",
         response_model=OneEpisodeDocument,
-        responses=described(400, 403, 404, 413, 415, 422),
+        responses=described(400, 404, 422),
     )
-    async def acknowledge(request: Request, episode_id: EpisodeId, said: Acknowledgement) -> Response:
+    async def acknowledge(
+        request: Request, episode_id: EpisodeId, said: Acknowledgement, _: Annotated[NoParameters, Query()]
+    ) -> Response:
         """Say that somebody looks after an episode; another name or note takes the place of the last."""
         caller: Caller = request.state.caller
         who = said.who or caller.name

@@ -1,14 +1,18 @@
-"""Runs the application by uvicorn, until a signal ends it."""
+"""Serves the application by uvicorn, until a signal ends it."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
+import socket
+import ssl
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import uvicorn
+
+from palanca.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,53 +39,62 @@ class Listen:
     client_ca: Path | None = None
 
 
-async def run(app: ASGIApp, listen: Listen, *, reload: Callable[[], None], started: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or SIGINT; SIGHUP calls ``reload``. ``started`` is told the address."""
-    config = uvicorn.Config(
-        app,
-        host=listen.host,
-        port=listen.port,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=KEEP_ALIVE_S,
-        timeout_graceful_shutdown=GRACE_S,
-        limit_concurrency=MOST_CONNECTIONS,
-        h11_max_incomplete_event_size=LARGEST_HEAD,
-        ssl_certfile=listen.cert,
-        ssl_keyfile=listen.key,
-        ssl_ca_certs=None if listen.client_ca is None else str(listen.client_ca),
-        ssl_cert_reqs=2 if listen.client_ca else 0,
-    )
-    server = _Server(config, started)
-    loop = asyncio.get_running_loop()
+class Server(uvicorn.Server):
+    """Serves an application. Leaves signals to the caller, so that an orderly end is exit code 0.
 
-    def stop() -> None:
-        server.should_exit = True
+    Binds at once. Raises ``UsageError`` for an address that cannot be had, and for certificates that cannot be read.
+    """
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
-    loop.add_signal_handler(signal.SIGHUP, reload)
-    await server.serve()
-
-
-class _Server(uvicorn.Server):
-    """Leaves signals to us, so that an orderly end is exit code 0."""
-
-    def __init__(self, config: uvicorn.Config, started: Callable[[str], None]) -> None:
+    def __init__(self, app: ASGIApp, listen: Listen) -> None:
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_graceful_shutdown=GRACE_S,
+            limit_concurrency=MOST_CONNECTIONS,
+            h11_max_incomplete_event_size=LARGEST_HEAD,
+            ssl_certfile=listen.cert,
+            ssl_keyfile=listen.key,
+            ssl_ca_certs=None if listen.client_ca is None else str(listen.client_ca),
+            ssl_cert_reqs=ssl.CERT_REQUIRED if listen.client_ca else ssl.CERT_NONE,
+        )
+        try:
+            config.load()
+        except OSError as error:  # every error of ssl is one
+            files = ", ".join(str(path) for path in (listen.cert, listen.key, listen.client_ca) if path)
+            raise UsageError(f"listen.tls: {files} cannot be used: {error.strerror or error}") from None
         super().__init__(config)
-        self._tell = started
+        self._socket = _bound(listen)
+        host, port = self._socket.getsockname()[:2]
+        place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.url = f"http{'s' if listen.cert else ''}://{place}"
+
+    async def run_until_stopped(self, reload: Callable[[], None]) -> None:
+        """Serve until SIGTERM or SIGINT; SIGHUP calls ``reload``."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop)
+        loop.add_signal_handler(signal.SIGHUP, reload)
+        await self.serve(sockets=[self._socket])
+
+    def _stop(self) -> None:
+        self.should_exit = True
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Capture none."""
         yield
 
-    async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
-        """Bind, and tell the address: with port 0 it is known only now."""
-        await super().startup(sockets)  # type: ignore[arg-type]
-        if self.started and self.servers:
-            host, port = self.servers[0].sockets[0].getsockname()[:2]
-            scheme = "https" if self.config.ssl_certfile else "http"
-            self._tell(f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}")
+
+def _bound(listen: Listen) -> socket.socket:
+    family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
+    try:
+        return socket.create_server((listen.host, listen.port), family=family, backlog=1024)
+    except OSError as error:
+        raise UsageError(
+            f"cannot listen on {listen.host} port {listen.port}: {error.strerror or error} "
+            "(another process may have it: choose another with --port, or 0 for a free one)"
+        ) from None

@@ -8,10 +8,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from palanca.api import history as past
+from palanca.api import verify
 from palanca.api.application import application
 from palanca.api.guard import Audited, Guard, Rules, Served
+from palanca.app.recorder import Keeping, Recorder
 from palanca.daemon.daemon import Daemon
 from palanca.errors import PalancaError
+from palanca.history.disabled import NoHistory
 from palanca.logs import logger
 from palanca.telemetry import Telemetry
 
@@ -24,7 +28,10 @@ if TYPE_CHECKING:
     from palanca.daemon.daemon import Listener
     from palanca.daemon.snapshot import Snapshot
     from palanca.daemon.watch import Poll, Watch
-    from palanca.model import Catalogue, Diagnosis, SourceInfo
+    from palanca.history.facade import History
+    from palanca.model import Catalogue, Diagnosis, SourceInfo, Target
+    from palanca.verify import Verification
+    from palanca.verifying import Trial
 
 
 @dataclass(frozen=True)
@@ -34,16 +41,25 @@ class Plan:
     catalogue: Catalogue
     watches: Sequence[Watch]
     rules: Rules
+    retention: float = 90 * 86400.0
+    """How long the history is kept, in seconds."""
 
 
 class Service:
     """The running service; satisfies ``palanca.api.backend.Backend``. ``clock`` gives unix seconds."""
 
     def __init__(
-        self, plan: Plan, *, telemetry: Telemetry, listeners: Sequence[Listener], clock: Callable[[], float]
+        self, plan: Plan, *, telemetry: Telemetry, history: History | None, clock: Callable[[], float]
     ) -> None:
         self.plan, self.telemetry, self._clock = plan, telemetry, clock
-        self.daemon = Daemon(plan.watches, [telemetry, _PollLog(), *listeners], clock)
+        self.history = history
+        listeners: list[Listener] = [telemetry, _PollLog()]
+        if history is not None:
+            listeners.append(Recorder(history, telemetry, self._keeping))
+        self.daemon = Daemon(plan.watches, listeners, clock)
+
+    def _keeping(self) -> Keeping:
+        return Keeping(self.plan.catalogue, [watch.name for watch in self.plan.watches], self.plan.retention)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -66,6 +82,10 @@ class Service:
     async def fresh(self, at: float | None) -> Diagnosis:
         """Make a diagnosis now, or of a moment in the past. Raises ``BusyError`` and ``UsageError``."""
         return await self.daemon.fresh(at)
+
+    async def verify(self, source: str, target: Target, trial: Trial) -> Verification:
+        """Verify a change at a target of a source. Raises ``BusyError``, ``SourceError`` and ``UsageError``."""
+        return await self.daemon.verify(source, target, trial)
 
     async def reload(self, make: Callable[[], Plan]) -> None:
         """Put new settings in force, all or nothing: what is wrong with them is logged, and the old ones stay."""
@@ -115,11 +135,17 @@ def asgi(service: Service) -> ASGIApp:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        if service.history is not None:
+            state = await asyncio.get_running_loop().run_in_executor(None, service.history.open)
+            if not state.enabled:
+                logger("history").error("the history cannot be written", reason=state.reason)
         service.daemon.start()
         try:
             yield
         finally:
             await service.daemon.stop()
+            if service.history is not None:
+                service.history.close()
 
     def audited(one: Audited) -> None:
         audit.info("write", caller=one.caller, client=one.client, method=one.method, path=one.path, status=one.status)
@@ -127,5 +153,7 @@ def asgi(service: Service) -> ASGIApp:
     def served(one: Served) -> None:
         service.telemetry.served(one.method, one.path, one.status, one.seconds)
 
-    app = application(service, metrics=service.telemetry.text, lifespan=lifespan)
+    history = service.history or NoHistory()
+    more = [verify.router(service, history), past.router(service, history)]
+    app = application(service, metrics=service.telemetry.text, lifespan=lifespan, more=more)
     return Guard(app, rules=lambda: service.plan.rules, audit=audited, served=served, timer=time.monotonic)

@@ -25,6 +25,7 @@ def backtest(
     serve_args: options.ServeArgs = None,
     manifest: options.Manifest = None,
     slo: options.Slo = None,
+    config: options.Config = None,
     summary: Annotated[
         bool, typer.Option("--summary", help="Only the summary, for people; else one JSON line an episode first.")
     ] = False,
@@ -36,7 +37,8 @@ def backtest(
     from palanca.poll import reading_of
     from palanca.render import backtest as writer
 
-    catalogue = options.catalogue(rules)
+    configured = options.configured(config, rules)
+    catalogue = configured.catalogue
     access = reach.access()
     source = sources.make_with_history(
         url=url, prometheus=prometheus, recording=recording, access=access, catalogue=catalogue
@@ -52,6 +54,8 @@ def backtest(
         span,
         flags=options.flags(serve_args, manifest),
         objectives=options.objectives(slo or [], catalogue),
+        settings=configured.facts,
+        thresholds=configured.thresholds,
     )
     for episode in made.run():
         if not summary:

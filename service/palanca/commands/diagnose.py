@@ -44,7 +44,8 @@ def diagnose(
     """
     from palanca.poll import Question, run
 
-    catalogue = options.catalogue(rules)
+    configured = options.configured(config, rules)
+    catalogue = configured.catalogue
     access = reach.access()
     name = str(url or prometheus or recording or ", ".join(scrape or ()))
     try:
@@ -63,7 +64,8 @@ def diagnose(
             matchers=options.matchers(match or []),
             flags=options.flags(serve_args, manifest),
             objectives=options.objectives(slo or [], catalogue),
-            settings=options.settings(config, catalogue, rules),
+            settings=configured.facts,
+            thresholds=configured.thresholds,
         )
         result = run(catalogue, source, question)
     except SourceError as error:

@@ -140,19 +140,39 @@ def objectives(texts: Sequence[str], known: Catalogue) -> dict[str, float]:
     return made
 
 
-def settings(
-    path: Path | None, known: Catalogue, overlay: Path | None
-) -> Callable[[Target], Mapping[str, Fact]] | None:
-    """Read a settings file; None without one. Raises ``RuleFileError``."""
-    if path is None:
-        return None
-    from palanca.advice.hardware import load_hardware
-    from palanca.resources import shipped
-    from palanca.settings import facts_for, load_targets
+@dataclass(frozen=True)
+class Configured:
+    """The rules, and what a settings file says of targets."""
 
-    hardware = load_hardware([shipped("rules"), *([overlay] if overlay else [])])
-    targets = load_targets(path, known, hardware)
-    return lambda target: facts_for(target, targets)
+    catalogue: Catalogue
+    facts: Callable[[Target], Mapping[str, Fact]] | None = None
+    thresholds: Callable[[Target], Mapping[str, Mapping[str, float]]] | None = None
+
+
+def configured(path: Path | None, overlay: Path | None) -> Configured:
+    """Load the rules, and the targets, thresholds and rules of a settings file. Raises ``RuleFileError``.
+
+    The overlay of ``--rules`` goes before that of the file.
+    """
+    if path is None:
+        return Configured(catalogue(overlay))
+    from palanca.settings import knowledge, load, matrix
+
+    made = load(path, {})
+    known, hardware = matrix(overlay or made.settings.rules)
+    said = knowledge(made, known, hardware)
+    return Configured(known, said.facts, said.thresholds)
+
+
+def headers(texts: Sequence[str]) -> dict[str, str]:
+    """Read ``NAME:VALUE`` pairs. Raises ``UsageError``."""
+    made: dict[str, str] = {}
+    for text in texts:
+        name, colon, value = text.partition(":")
+        if not colon or not _HEADER.fullmatch(name.strip()) or "\n" in value or "\r" in value:
+            raise usage(f"--header {name!r} is not NAME:VALUE", "e.g. --header X-Scope-OrgID:team")
+        made[name.strip()] = value.strip()
+    return made
 
 
 @dataclass(frozen=True)
@@ -185,12 +205,6 @@ class Reach:
         """Make the access to a server. Raises ``UsageError``."""
         from palanca.sources.session import Access
 
-        headers: dict[str, str] = {}
-        for text in self.header or ():
-            name, colon, value = text.partition(":")
-            if not colon or not _HEADER.fullmatch(name.strip()) or "\n" in value or "\r" in value:
-                raise usage(f"--header {name!r} is not NAME:VALUE", "e.g. --header X-Scope-OrgID:team")
-            headers[name.strip()] = value.strip()
         if self.bearer_file is not None and self.basic_file is not None:
             raise usage("--bearer-file and --basic-file exclude each other", "give one of them")
         basic = None
@@ -200,7 +214,7 @@ class Reach:
                 raise usage(f"--basic-file {self.basic_file}: no colon in it", "the file holds user:password")
             basic = (user, password)
         return Access(
-            headers=headers,
+            headers=headers(self.header or ()),
             bearer=None if self.bearer_file is None else _secret(self.bearer_file, "--bearer-file"),
             basic=basic,
             ca_file=self.ca_file,
@@ -213,17 +227,22 @@ class Reach:
 
 def reaching(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of ``Reach``, where its parameter ``reach`` stands."""
+    return sharing("reach", Reach, command)
+
+
+def sharing(place: str, group: type[Any], command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of a dataclass, where its parameter ``place`` stands."""
     own = inspect.signature(command, eval_str=True)
-    shared = inspect.signature(Reach, eval_str=True).parameters
+    shared = inspect.signature(group, eval_str=True).parameters
     parameters: list[inspect.Parameter] = []
     for one in own.parameters.values():
         options = [option.replace(kind=option.KEYWORD_ONLY) for option in shared.values()]
-        parameters += options if one.name == "reach" else [one]
+        parameters += options if one.name == place else [one]
 
     @functools.wraps(command)
     def run(**given: Any) -> None:  # noqa: ANN401  the values of options are of all types
-        reach = Reach(**{name: given.pop(name) for name in shared})
-        command(reach=reach, **given)
+        made = group(**{name: given.pop(name) for name in shared})
+        command(**{place: made}, **given)
 
     run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in parameters}
@@ -231,14 +250,13 @@ def reaching(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _secret(path: Path, option: str) -> str:
+    """Read a secret. Raises ``UsageError``."""
+    from palanca.settings import read_secret
+
     try:
-        text = path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise usage(f"{option} {path}: cannot be read: {reason}", "name a file that holds the secret") from None
-    if not text or "\n" in text:
-        raise usage(f"{option} {path}: one line is needed", "the file holds the secret and nothing else")
-    return text
+        return read_secret(path).get_secret_value()
+    except UsageError as error:
+        raise UsageError(f"{option} {error}") from None
 
 
 def terminal() -> tuple[int, bool]:

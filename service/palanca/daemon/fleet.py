@@ -50,10 +50,16 @@ class View:
         return SourceInfo(self.name, self.url, state, age, own.warnings, error)
 
 
-def labelled(report: TargetReport, labels: Mapping[str, str]) -> TargetReport:
+def with_labels(target: Target, labels: Mapping[str, str]) -> Target:
     """Add labels that the target lacks."""
-    lacking = {name: value for name, value in labels.items() if not report.target.get(name)}
-    return replace(report, target=Target.of({**report.target.as_dict(), **lacking})) if lacking else report
+    lacking = {name: value for name, value in labels.items() if not target.get(name)}
+    return Target.of({**target.as_dict(), **lacking}) if lacking else target
+
+
+def labelled(report: TargetReport, labels: Mapping[str, str]) -> TargetReport:
+    """Add labels that the target of a report lacks."""
+    target = with_labels(report.target, labels)
+    return report if target is report.target else replace(report, target=target)
 
 
 def aged(report: TargetReport) -> TargetReport:

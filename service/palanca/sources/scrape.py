@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 class ScrapeSource:
     """Scrapes vLLM servers. ``wait`` in seconds; 0 means one scrape, and then there are no rates at all.
 
-    ``clock`` gives unix seconds, ``sleep`` waits so many seconds. May be asked by several threads; one collects at a
-    time. Raises ``UsageError`` for URLs that are none.
+    ``clock`` gives unix seconds, ``sleep`` waits so many seconds, and ``wake`` ends that waiting when the source is
+    stopped. May be asked by several threads; one collects at a time. Raises ``UsageError`` for URLs that are none.
     """
 
     def __init__(
@@ -46,13 +46,14 @@ class ScrapeSource:
         clock: Callable[[], float],
         sleep: Callable[[float], None],
         progress: Progress | None = None,
+        wake: Callable[[], None] | None = None,
     ) -> None:
         if not urls:
             raise UsageError("no server to scrape (give the URL of a vLLM server, e.g. http://localhost:8000)")
         servers = [VllmServer(url, access) for url in urls]
         self._collector = Collector(servers, clock=clock, sleep=sleep, progress=progress)
         self._states = self._collector.states
-        self._wait, self._clock = wait, clock
+        self._wait, self._clock, self._wake = wait, clock, wake
         self._lock = threading.Lock()
 
     @property
@@ -84,7 +85,9 @@ class ScrapeSource:
             state.server.close()
 
     def stop(self) -> None:
-        """End what is under way, in other threads too; nothing can be asked afterwards. ``sleep`` is not woken."""
+        """End what is under way, in other threads too; nothing can be asked afterwards."""
+        if self._wake is not None:
+            self._wake()
         for state in self._states.values():
             state.server.stop()
 

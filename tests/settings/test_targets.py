@@ -5,15 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.engines import shipped
+from tests.engines import ROOT, shipped
+from tests.settings import files
 
 from palanca.advice.hardware import load_hardware
 from palanca.errors import RuleFileError
 from palanca.model import Target
 from palanca.resources import shipped as folder
-from palanca.settings import TargetFacts, facts_for, load_targets
+from palanca.settings import Knowledge, TargetFacts, facts_for, knowledge, load_targets, matrix
 
-MODELS = Path(__file__).parent / "data" / "models"
+MODELS = ROOT / "tests" / "data" / "models"
 
 
 def loaded(place: Path, text: str) -> tuple[TargetFacts, ...]:
@@ -87,3 +88,68 @@ def test_faults(tmp_path: Path, text: str, message: str) -> None:
         loaded(tmp_path, text)
     assert message in str(caught.value)
     assert str(caught.value).startswith(f"{tmp_path / 'palanca.yaml'}:1:")
+
+
+# --- thresholds ------------------------------------------------------------------------------------
+
+THRESHOLDS = """
+thresholds:
+  - rules: {kv-cache-saturated: {full: 0.9, many: 60}}
+  - match: {model_name: llama}
+    rules:
+      kv-cache-saturated: {full: 0.95}
+      queue-waiting: {}
+"""
+
+
+def known(place: Path, text: str) -> Knowledge:
+    return knowledge(files.loaded(place, text), shipped(), load_hardware([folder("rules")]))
+
+
+def test_thresholds_of_a_target(tmp_path: Path) -> None:
+    """Later entries win, threshold by threshold."""
+    made = known(tmp_path, THRESHOLDS)
+    assert made.thresholds is not None
+    assert {"kv-cache-saturated": {"full": 0.95, "many": 60.0}, "queue-waiting": {}} == made.thresholds(
+        Target.of({"model_name": "llama"})
+    )
+    assert {"kv-cache-saturated": {"full": 0.9, "many": 60.0}} == made.thresholds(Target.of({"model_name": "other"}))
+
+
+def test_nothing_is_said_of_targets(tmp_path: Path) -> None:
+    """Then a question has neither facts nor thresholds, and nothing is asked for each target."""
+    made = known(tmp_path, "interval: 30s")
+    assert (None, None) == (made.facts, made.thresholds)
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ("{kv-cache-saturate: {full: 1}}", "1:23: there is no rule 'kv-cache-saturate' (did you mean kv-cache-satur"),
+        ("{nothing-like-it: {full: 1}}", "there is no rule 'nothing-like-it' (palanca rules list shows them)"),
+        ("{kv-cache-saturated: {ful: 1}}", "rule kv-cache-saturated has no threshold 'ful' (did you mean full?)"),
+        ("{kv-cache-saturated: {xyz: 1}}", "has no threshold 'xyz' (one of full, many, harmless"),
+    ],
+)
+def test_faults_of_thresholds(tmp_path: Path, rules: str, message: str) -> None:
+    """Unknown rules and thresholds, with the nearest known ones."""
+    with pytest.raises(RuleFileError) as caught:
+        known(tmp_path, f"thresholds: [{{rules: {rules}}}]")
+    assert message in str(caught.value)
+
+
+def test_all_faults_of_targets_are_told(tmp_path: Path) -> None:
+    """Of all entries, and several of one."""
+    with pytest.raises(RuleFileError) as caught:
+        known(tmp_path, "targets: [{match: {a: b}, gpu: x, slo: {y: 1}}, {match: {a: b}, client: {ttft_p99: 0}}]")
+    assert 3 == len(caught.value.faults)
+
+
+def test_an_overlay_brings_rules_of_its_own(tmp_path: Path) -> None:
+    """Its thresholds can be set as well."""
+    text = (folder("rules") / "matrix" / "kv-cache" / "kv-cache-saturated.yaml").read_text(encoding="utf-8")
+    files.written(tmp_path, text.replace("id: kv-cache-saturated", "id: my-rule"), "overlay/my-rule.yaml")
+    made = files.loaded(tmp_path, "rules: overlay\nthresholds: [{rules: {my-rule: {full: 0.5}}}]\n")
+    said = knowledge(made, *matrix(made.settings.rules))
+    assert said.thresholds is not None
+    assert {"my-rule": {"full": 0.5}} == said.thresholds(Target.of({}))

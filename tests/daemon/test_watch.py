@@ -1,0 +1,114 @@
+"""One source, polled again and again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.daemon.fakes import KV, Clock, Recorded, watching
+from tests.recorded import AT
+
+from palanca.daemon.fleet import View
+from palanca.errors import NoTargetsError, SourceError, UsageError
+from palanca.model import Target
+
+
+def test_a_poll() -> None:
+    """The diagnosis is of the last moment of the grid, and the view has it."""
+    source = Recorded(Clock())
+    watch = watching(source)
+    poll = watch.poll()
+    assert ("ok", source.clock()) == (poll.result, poll.began)
+    assert poll.view is watch.view
+    assert watch.view.diagnosis is not None
+    assert source.clock() // 30 * 30 == watch.view.diagnosis.time
+    assert ["a-rule"] == [one.rule for one in watch.view.diagnosis.targets[0].findings]
+
+
+def test_a_failure_keeps_what_was_known() -> None:
+    """The last diagnosis stays, and the reason is told; the next success clears it."""
+    source = Recorded(Clock())
+    watch = watching(source)
+    known = watch.poll().view.diagnosis
+    source.failure = SourceError("refused")
+    poll = watch.poll()
+    assert ("error", "refused", known) == (poll.result, poll.view.error, poll.view.diagnosis)
+    source.failure, source.clock.now = None, source.clock.now + 30
+    poll = watch.poll()
+    assert ("ok", None) == (poll.result, poll.view.error)
+
+
+def test_a_source_without_targets_is_no_failure() -> None:
+    """It answers: there is nothing to judge, and the engines of before are gone."""
+    source = Recorded(Clock())
+    watch = watching(source)
+    watch.poll()
+    source.failure = NoTargetsError("no vLLM series")
+    poll = watch.poll()
+    assert poll.result == "no-targets"
+    assert poll.view.diagnosis is not None
+    assert ((), ("no vLLM series",)) == (poll.view.diagnosis.targets, poll.view.diagnosis.source.warnings)
+    assert poll.view.info(source.clock()).state == "ok"
+
+
+def test_a_source_in_trouble_is_asked_half_as_often() -> None:
+    """After three failures every second poll is left out; a success ends that."""
+    source = Recorded(Clock(), failure=SourceError("refused"))
+    watch = watching(source)
+    due = []
+    for _ in range(8):
+        due.append(watch.due())
+        if due[-1]:
+            watch.poll()
+    assert [True, True, True, False, True, False, True, False] == due
+    source.failure = None
+    watch.poll()
+    assert [True, True, True] == [watch.due() for _ in range(3)]
+
+
+def test_a_fresh_diagnosis_of_the_past() -> None:
+    """It leaves the view alone."""
+    source = Recorded(Clock())
+    watch = watching(source, cluster="eu")
+    view = watch.fresh(AT[KV] - 60.0)
+    assert watch.view.diagnosis is None
+    assert view.diagnosis is not None
+    assert AT[KV] - 60.0 == pytest.approx(view.diagnosis.time)
+
+
+@pytest.mark.parametrize(
+    ("failure", "error"), [(SourceError("refused"), "refused"), (NoTargetsError("none"), None)], ids=["failed", "empty"]
+)
+def test_a_fresh_diagnosis_that_fails(failure: SourceError, error: str | None) -> None:
+    """The reason is a result."""
+    view = watching(Recorded(Clock(), failure=failure)).fresh(None)
+    assert error == view.error
+    assert (view.diagnosis is None) == (error is not None)
+
+
+def test_a_moment_that_a_source_cannot_know() -> None:
+    """It is the asker's mistake, and told to them."""
+    source = Recorded(Clock())
+    source.failure = UsageError("--at is in the future")  # type: ignore[assignment]
+    with pytest.raises(UsageError):
+        watching(source).fresh(4e9)
+
+
+def test_labels_are_added() -> None:
+    """A recorded diagnosis has the labels of its source."""
+    watch = watching(Recorded(Clock()), cluster="eu")
+    diagnosis = watch.poll().view.diagnosis
+    assert diagnosis is not None
+    (report,) = watch.labelled(diagnosis).targets
+    assert report.target.get("cluster") == "eu"
+    assert Target.of({**diagnosis.targets[0].target.as_dict(), "cluster": "eu"}) == report.target
+
+
+def test_another_watch_goes_on() -> None:
+    """After a reload the last diagnosis is still there, under the new interval and labels."""
+    old = watching(Recorded(Clock()))
+    old.poll()
+    new = watching(Recorded(Clock(), url="http://other"), interval=60.0, cluster="eu")
+    new.resume(old.view)
+    assert replace(old.view, url="http://other", interval=60.0, labels={"cluster": "eu"}) == new.view
+    assert isinstance(new.view, View)
