@@ -36,7 +36,7 @@ demo: $(if $(wildcard $(DEV)),$(DEV),$(RUNTIME)) ## Diagnose a real recording of
 # Near the end of the load in the recording.
 demo: DEMO_AT := 2026-11-29T20:09:11.17Z
 
-tools: ## Make promtool, prometheus, amtool and alertmanager available to the tests
+tools: ## Make promtool, prometheus, amtool, alertmanager and PostgreSQL available to the tests
 	@.ci/test-tools
 
 lint: $(DEV) ## Check style, types and the direction of imports

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 from sqlalchemy import URL, Connection, Engine, create_engine, event
@@ -23,6 +23,7 @@ WAIT_S = 5.0
 """How long to wait for a lock, or for a server to answer."""
 _FAILURES = (SQLAlchemyError, sqlite3.Error, psycopg.Error, OSError)
 _WRITES = "palanca_writes"
+_PAGES_AT_ONCE = 10_000
 _PRAGMAS = (
     "PRAGMA auto_vacuum=INCREMENTAL",  # before the first table: forgetting gives room back to the disk
     "PRAGMA journal_mode=WAL",  # readers never wait for the recorder
@@ -102,6 +103,14 @@ class Database:
                 yield connection
         except _FAILURES as error:
             raise told(error, self.address, "write") from None
+
+    def shrink(self) -> None:
+        """Give room that was freed in a SQLite file back to the disk, some of it at a time. Raises ``HistoryError``."""
+        if self.address.path is None:
+            return
+        with self.writing() as connection:
+            plain = cast("sqlite3.Connection", connection.connection.dbapi_connection)
+            plain.execute(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})").fetchall()  # each row is a page that went
 
     def _same_file(self) -> None:
         """An open file that was moved or deleted would go on to take records, unseen by all others."""

@@ -57,7 +57,8 @@ def acquire(connection: Connection, lease: Lease, now: float) -> bool:
         },
         where=(leases.c.holder == taken) | (leases.c.expires <= clock),
     )
-    return connection.execute(statement).rowcount == 1
+    # Without the option SQLAlchemy forgets how many rows an INSERT wrote.
+    return connection.execute(statement, execution_options={"preserve_rowcount": True}).rowcount == 1
 
 
 def renew(connection: Connection, lease: Lease, now: float) -> bool:

@@ -101,9 +101,8 @@ class HistoryStore:
                 with self._database.writing() as connection:
                     gone = step(connection, before)
                 total += gone
-        if total and self._database.address.path is not None:
-            with self._database.writing() as connection:
-                connection.exec_driver_sql("PRAGMA incremental_vacuum")
+        if total:
+            self._database.shrink()
         return total
 
     # --- reading ---------------------------------------------------------------------------------
