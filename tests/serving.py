@@ -174,7 +174,9 @@ def _address(made: Running) -> str | None:
 @contextmanager
 def serving(folder: Path, *arguments: str | Path, environ: Mapping[str, str] | None = None) -> Iterator[Running]:
     """``palanca serve`` on a free port of its own; its history is ``folder/palanca.db`` unless the arguments say so."""
-    place = [] if "--database" in arguments or "--config" in arguments else ["--database", folder / "palanca.db"]
+    place: list[str | Path] = (
+        [] if "--database" in arguments or "--config" in arguments else ["--database", folder / "palanca.db"]
+    )
     with running([*PALANCA, "serve", "--port", "0", *place, *arguments], folder, environ) as made:
         yield made
 

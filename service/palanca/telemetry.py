@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from palanca.daemon.snapshot import Snapshot
     from palanca.daemon.watch import Poll, Watch
-    from palanca.model import SourceInfo, TargetReport
+    from palanca.model import Diagnosis, SourceInfo, TargetReport
 
 POLL_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
 REQUEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -106,7 +106,7 @@ class Telemetry:
     def published(self, snapshot: Snapshot) -> None:
         """Note the newest snapshot, and forget what was known of sources that it does not have."""
         self._facts.snapshot = snapshot
-        names = {info.name for info in snapshot.diagnosis.sources}
+        names = {info.name for info in _infos(snapshot.diagnosis)}
         for known in (self._facts.succeeded, self._facts.questions):
             for name in [one for one in known if one not in names]:
                 known.pop(name, None)
@@ -187,10 +187,11 @@ class _Facts(Collector):
 def _of_snapshot(snapshot: Snapshot | None, now: float) -> Iterator[Metric]:
     """Families of the newest snapshot; without series before the first."""
     diagnosis = None if snapshot is None else snapshot.diagnosis
-    yield _sources(() if diagnosis is None else diagnosis.sources)
+    infos = () if diagnosis is None else _infos(diagnosis)
+    yield _sources(infos)
     age = GaugeMetricFamily("palanca_diagnosis_age_seconds", "Seconds since the moment of the last diagnosis.")
     reports = () if diagnosis is None else diagnosis.targets
-    if diagnosis is not None and any(info.age_s is not None for info in diagnosis.sources):
+    if diagnosis is not None and any(info.age_s is not None for info in infos):
         age.add_metric([], max(now - diagnosis.time, 0.0))
     yield age
     targets = GaugeMetricFamily("palanca_targets", "vLLM engines by their status.", labels=["status"])
@@ -205,6 +206,10 @@ def _of_snapshot(snapshot: Snapshot | None, now: float) -> Iterator[Metric]:
         unknown.add_metric([rule], engines)
     yield unknown
     yield _findings(reports)
+
+
+def _infos(diagnosis: Diagnosis) -> Sequence[SourceInfo]:
+    return diagnosis.sources or (diagnosis.source,)
 
 
 def _sources(infos: Sequence[SourceInfo]) -> Metric:

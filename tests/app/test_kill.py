@@ -37,15 +37,16 @@ def stored(address: str) -> tuple[list[EpisodeDocument], list[EventDocument]]:
     store = HistoryStore(address)
     episodes, events = list[EpisodeDocument](), list[EventDocument]()
     cursor: str | None = None
-    while (page := store.episodes(EpisodeQuery(limit=1000, cursor=cursor))) and page.items:
+    for more in range(1000):
+        if cursor is None and more:
+            break
+        page = store.episodes(EpisodeQuery(limit=1000, cursor=cursor))
         episodes, cursor = [*episodes, *page.items], page.next
-        if cursor is None:
+    for more in range(1000):
+        if cursor is None and more:
             break
-    cursor = None
-    while (part := store.events(EventQuery(limit=1000, cursor=cursor))) and part.items:
+        part = store.events(EventQuery(limit=1000, cursor=cursor))
         events, cursor = [*events, *part.items], part.next
-        if cursor is None:
-            break
     store.close()
     return episodes[::-1], events[::-1]
 
@@ -149,7 +150,8 @@ def test_one_of_two_replicas_records(tmp_path: Path) -> None:
         url = server.database()
 
         def replica(name: str) -> AbstractContextManager[Running]:
-            command = [sys.executable, "-m", "tests.app.scripted", url, tmp_path / name, "--lease", name, f"{TTL_S:g}"]
+            script = [sys.executable, "-m", "tests.app.scripted", url, str(tmp_path / name)]
+            command = [*script, "--lease", name, f"{TTL_S:g}"]
             return running(command, tmp_path)
 
         def done(name: str) -> int:
