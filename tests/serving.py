@@ -173,11 +173,11 @@ def _address(made: Running) -> str | None:
 
 @contextmanager
 def serving(folder: Path, *arguments: str | Path, environ: Mapping[str, str] | None = None) -> Iterator[Running]:
-    """``palanca serve`` on a free port of its own; its history is ``folder/palanca.db`` unless the arguments say so."""
-    place: list[str | Path] = (
-        [] if "--database" in arguments or "--config" in arguments else ["--database", folder / "palanca.db"]
-    )
-    with running([*PALANCA, "serve", "--port", "0", *place, *arguments], folder, environ) as made:
+    """``palanca serve``: on a free port, with its history in ``folder``, unless a file or the arguments say so."""
+    given: list[str | Path] = [] if "--config" in arguments else ["--port", "0"]
+    if not {"--config", "--database"} & set(arguments):
+        given += ["--database", folder / "palanca.db"]
+    with running([*PALANCA, "serve", *given, *arguments], folder, environ) as made:
         yield made
 
 

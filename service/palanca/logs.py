@@ -5,6 +5,7 @@ No log shows a credential: URLs and headers lose theirs, and tracebacks never sh
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import sys
@@ -52,6 +53,7 @@ def setup(form: Format, level: Level, stream: TextIO | None = None) -> None:
             ],
         )
     )
+    handler.addFilter(lambda record: not _given_up(record))
     root = logging.getLogger()
     root.handlers = [handler]
     for name in _QUIET:
@@ -86,6 +88,11 @@ def _thread_failed(failure: threading.ExceptHookArgs) -> None:
     """Tell of a thread that has died, in the form of all logs."""
     if failure.exc_value is not None and not isinstance(failure.exc_value, SystemExit):
         logging.getLogger("palanca.thread").critical("a thread has failed", exc_info=failure.exc_value)
+
+
+def _given_up(record: logging.LogRecord) -> bool:
+    """Whether it tells of an answer that was cut off because the service ends; the server says how many were."""
+    return record.exc_info is not None and isinstance(record.exc_info[1], asyncio.CancelledError)
 
 
 def _harmless(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -217,7 +217,7 @@ def test_rules_of_the_user(tmp_path: Path) -> None:
 def test_on_loopback_without_tokens_only_names_of_this_machine(tmp_path: Path) -> None:
     """And that of external_url, by which a proxy in front passes requests on."""
     rules = made(tmp_path, EU + "external_url: https://palanca.example.com/x").rules
-    assert rules.hosts == {"localhost", "127.0.0.1", "::1", "palanca.example.com"}
+    assert frozenset({"localhost", "127.0.0.1", "::1", "palanca.example.com"}) == rules.hosts
     assert not rules.tokens
 
 

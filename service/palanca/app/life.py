@@ -96,9 +96,13 @@ async def _live(
             tasks.add(task)
             task.add_done_callback(tasks.discard)
 
+    def end() -> None:
+        _end_soon()
+        tasks.add(asyncio.ensure_future(service.daemon.stop()))  # so that answers that wait for a source end too
+
     if told.first is not None:
         tasks.add(asyncio.ensure_future(_tell_first(service, told.first)))
-    server.heed(reload=again, stop=_end_soon)
+    server.heed(reload=again, stop=end)
     sources = {watch.name: watch.source.url for watch in plan_.watches}
     place = None if history is None else history.place
     logs.logger("serve").info("palanca serves", version=__version__, url=server.url, sources=sources, history=place)
