@@ -105,6 +105,5 @@ def _bound(listen: Listen) -> socket.socket:
         return socket.create_server((listen.host, listen.port), family=family, backlog=1024)
     except OSError as error:
         hint = _HINTS.get(error.errno or 0, "give an address of this machine with --host")
-        raise UsageError(
-            f"cannot listen on {listen.host} port {listen.port}: {error.strerror or error} ({hint})"
-        ) from None
+        reason = (error.strerror or str(error)).partition(" (while")[0]
+        raise UsageError(f"cannot listen on {listen.host} port {listen.port}: {reason} ({hint})") from None
