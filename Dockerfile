@@ -29,8 +29,8 @@ LABEL org.opencontainers.image.title="palanca" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
 
-RUN groupadd --system --gid 10001 palanca \
-    && useradd --system --uid 10001 --gid 10001 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin palanca \
+RUN groupadd --gid 10001 palanca \
+    && useradd --uid 10001 --gid 10001 --no-log-init --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin palanca \
     && install -d -o 10001 -g 10001 -m 0750 /var/lib/palanca \
     && install -d -m 0755 /etc/palanca
 COPY --from=build /opt/palanca /opt/palanca

@@ -19,7 +19,7 @@ DEV := $(VENV)/.dev
 METADATA := pyproject.toml service/palanca/__init__.py
 COMPILE := $(BIN)/uv pip compile --quiet --no-config --universal --generate-hashes --no-emit-index-url --no-header
 
-.PHONY: help setup demo tools lint format test unit bench wheel-test lock clean
+.PHONY: help setup run demo tools lint format test unit deploy-check bench wheel-test lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,12 @@ help: ## Show this list
 setup: $(DEV) ## Make .venv with everything that development needs (quick the second time)
 
 # A new user gets the runtime packages only; a developer's .venv serves as it is.
+# By default a recording is replayed; with PROMETHEUS=URL or VLLM=URL the service watches that.
+run: $(if $(wildcard $(DEV)),$(DEV),$(RUNTIME)) ## Serve at http://127.0.0.1:9797: a replayed incident, or yours with PROMETHEUS=URL or VLLM=URL
+	@exec $(PALANCA) $(if $(PROMETHEUS)$(VLLM),serve --print $(if $(PROMETHEUS),--prometheus '$(PROMETHEUS)') $(if $(VLLM),--scrape '$(VLLM)'),demo) --port $(PORT)
+
+run: PORT ?= 9797
+
 demo: $(if $(wildcard $(DEV)),$(DEV),$(RUNTIME)) ## Diagnose a real recording of a vLLM server in trouble
 	@status=0; \
 	$(PALANCA) diagnose --recording examples/kv-saturated.om.gz --at $(DEMO_AT) || status=$$?; \
@@ -58,6 +64,9 @@ test: ## All that CI runs: setup, test tools, lint, tests, test of the wheel
 
 unit: $(DEV) ## The tests alone (ARGS="-k name" goes to pytest)
 	PATH="$(TEST_TOOLS):$$PATH" $(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+deploy-check: $(DEV) ## Render the Kubernetes manifests and verify the systemd unit (needs kubectl and systemd-analyze)
+	$(BIN)/python -m pytest -q -m deployment_tools tests/deploy
 
 bench: $(DEV) ## Measure wall time and memory beside a floor
 	$(BIN)/python bench/diagnosis.py

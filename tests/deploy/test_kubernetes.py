@@ -11,7 +11,8 @@ from typing import Any
 import kubernetes_validate  # type: ignore[import-untyped]  # it ships no types
 import pytest
 import yaml
-from tests.deploy.files import DEPLOY, KUBERNETES, document, documents
+from tests.deploy.files import DEPLOY, KUBERNETES, blocks, document, documents
+from tests.engines import ROOT
 
 import palanca
 
@@ -29,7 +30,7 @@ KEYS = {
 APPLIED = {"": "Recreate", "single": "Recreate", "replicas": "RollingUpdate"}
 """Folders that are applied, and how their Deployment is rolled."""
 
-needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on the PATH")
+needs_kubectl = pytest.mark.deployment_tools
 
 
 def objects() -> list[Path]:
@@ -46,7 +47,7 @@ def objects() -> list[Path]:
     ]
 
 
-def rendered(folder: str) -> dict[tuple[str, str], dict[str, Any]]:
+def rendered(folder: str | Path) -> dict[tuple[str, str], dict[str, Any]]:
     """Objects that kustomize makes of a folder, by kind and name."""
     done = subprocess.run(
         ["kubectl", "kustomize", str(KUBERNETES / folder)], check=False, capture_output=True, text=True
@@ -188,8 +189,8 @@ def test_replicas_share_a_database() -> None:
     deployment = made["Deployment", "palanca"]
     (container,) = pod(deployment)["containers"]
     (variable,) = container["env"]
-    assert variable["name"] == "PALANCA_HISTORY__DATABASE"
-    assert "secretKeyRef" in variable["valueFrom"]
+    assert variable["name"] == "PALANCA_HISTORY__DATABASE_FILE"
+    assert Path(variable["value"]).parent in [Path(mount["mountPath"]) for mount in container["volumeMounts"]]
     assert not [volume for volume in _volumes(made) if "persistentVolumeClaim" in volume]
     budget = made["PodDisruptionBudget", "palanca"]["spec"]
     assert 0 < budget["minAvailable"] < deployment["spec"]["replicas"]
@@ -198,6 +199,23 @@ def test_replicas_share_a_database() -> None:
         "kubernetes.io/hostname", "topology.kubernetes.io/zone",
     }  # fmt: skip
     assert OPERATOR <= {kind for kind, _ in made}
+
+
+@needs_kubectl
+def test_kustomization_of_the_docs(tmp_path: Path) -> None:
+    """What docs/deploy/kubernetes.md shows changes the image and the settings."""
+    (shown,) = (text for _, text in blocks(ROOT / "docs" / "deploy" / "kubernetes.md", "yaml"))
+    shutil.copytree(DEPLOY, tmp_path / "palanca" / "deploy", ignore=shutil.ignore_patterns("secrets"))
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "kustomization.yaml").write_text(shown)
+    (folder / "palanca.yaml").write_text("interval: 15s\n")
+    made = rendered(folder)
+    (container,) = pod(made["Deployment", "palanca"])["containers"]
+    assert container["image"] == f"registry.example.com/palanca:{palanca.__version__}"
+    (settings,) = (one for (kind, _), one in made.items() if kind == "ConfigMap")
+    assert settings["data"] == {"palanca.yaml": "interval: 15s\n"}
+    assert settings["metadata"]["name"] in [one.get("configMap", {}).get("name") for one in _volumes(made)]
 
 
 def _volumes(made: Mapping[tuple[str, str], Any]) -> Iterator[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from collections import defaultdict
 from pathlib import Path
@@ -70,7 +69,7 @@ def test_settings_name_the_credentials() -> None:
     assert {token.name for token in tokens} == set(named)
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not on the PATH")
+@pytest.mark.deployment_tools
 class TestSystemd:
     @pytest.fixture
     def unit(self, tmp_path: Path) -> Path:

@@ -34,8 +34,8 @@ def opened() -> Iterator[Opener]:
     """Opens stores, and closes them when the test is over."""
     made: list[HistoryStore] = []
 
-    def opener(address: str | Path, lease: Lease | None = None) -> HistoryStore:
-        made.append(HistoryStore(address, lease=lease))
+    def opener(address: str | Path, lease: Lease | None = None, wait_s: float = 5.0) -> HistoryStore:
+        made.append(HistoryStore(address, lease=lease, wait_s=wait_s))
         return made[-1]
 
     yield opener

@@ -33,7 +33,7 @@ SourceState = Literal["ok", "partial", "stale", "unreachable"]
 class Opener(Protocol):
     """Makes stores that the test closes."""
 
-    def __call__(self, address: str | Path, lease: Lease | None = None) -> HistoryStore: ...
+    def __call__(self, address: str | Path, lease: Lease | None = None, wait_s: float = 5.0) -> HistoryStore: ...
 
 
 def at(step: float) -> float:

@@ -56,7 +56,7 @@ def test_only_the_holder_records(address: str, opened: Opener) -> None:
     first, second = opened(address, A), opened(address, B)
     assert "recorded" == first.record(at(0), "main", look(0, engine(firing())), {}).outcome
     assert "not-holder" == second.record(at(1), "main", look(1, engine()), {}).outcome
-    assert () == second.retire([], at(1))
+    assert second.retire([], at(1)) is None
     assert ["firing"] == [one.state for one in second.episodes().items]
     assert first.release(A)
     assert "recorded" == second.record(at(2), "main", look(2, engine()), {}).outcome

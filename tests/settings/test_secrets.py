@@ -86,7 +86,7 @@ def test_bad_tokens(tmp_path: Path, text: str, message: str) -> None:
         read_secrets(loaded(tmp_path, f"auth: {{tokens: [{{name: a, token_file: {path}}}]}}"))
     assert str(caught.value).startswith(f"{tmp_path}/palanca.yaml:1:39: {path}")
     assert message in str(caught.value)
-    assert not text.strip() or text not in str(caught.value)
+    assert not text.strip() or text not in str(caught.value).replace(str(tmp_path), "")
 
 
 @pytest.mark.parametrize(

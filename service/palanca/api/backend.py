@@ -8,7 +8,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from palanca.daemon.snapshot import Snapshot
-    from palanca.model import Catalogue, Diagnosis, SourceInfo
+    from palanca.model import Catalogue, Diagnosis, SourceInfo, Target
+    from palanca.verify import Verification
+    from palanca.verifying import Trial
 
 
 class Backend(Protocol):
@@ -27,6 +29,9 @@ class Backend(Protocol):
 
     def now(self) -> float:
         """Unix seconds."""
+
+    async def verify(self, source: str, target: Target, trial: Trial) -> Verification:
+        """Verify a change at a target of a source. Raises ``BusyError``, ``SourceError`` and ``UsageError``."""
 
     async def fresh(self, at: float | None) -> Diagnosis:
         """Make a diagnosis now, or of a moment in the past. Raises ``BusyError`` and ``UsageError``."""

@@ -21,6 +21,7 @@ from palanca.history.address import default_path
 from palanca.history.facade import History
 from palanca.history.leases import Lease
 from palanca.history.store import HistoryStore
+from palanca.logs import logger
 from palanca.poll import Question
 from palanca.settings import check_binding, is_loopback, knowledge, matrix, read_secrets
 from palanca.sources.prometheus import Prometheus
@@ -46,6 +47,8 @@ def plan(made: Effective, *, clock: Clock, timer: Clock) -> Plan:
     """Make what can be replaced while the service runs; reads the secrets. Raises ``RuleFileError``, ``UsageError``."""
     settings, secrets = made.settings, read_secrets(made)
     check_binding(settings)
+    for warning in secrets.warnings:
+        logger("settings").warning(warning)
     if not settings.sources:
         raise UsageError("nothing to watch: give --prometheus URL or --scrape URL, or sources in the settings")
     catalogue, hardware = matrix(settings.rules)

@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from palanca.api import history as past
+from palanca.api import verify
 from palanca.api.application import application
 from palanca.api.guard import Audited, Guard, Rules, Served
-from palanca.api.history import router as history_router
 from palanca.app.recorder import Keeping, Recorder
 from palanca.daemon.daemon import Daemon
 from palanca.errors import PalancaError
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
     from palanca.daemon.snapshot import Snapshot
     from palanca.daemon.watch import Poll, Watch
     from palanca.history.facade import History
-    from palanca.model import Catalogue, Diagnosis, SourceInfo
+    from palanca.model import Catalogue, Diagnosis, SourceInfo, Target
+    from palanca.verify import Verification
+    from palanca.verifying import Trial
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,10 @@ class Service:
     async def fresh(self, at: float | None) -> Diagnosis:
         """Make a diagnosis now, or of a moment in the past. Raises ``BusyError`` and ``UsageError``."""
         return await self.daemon.fresh(at)
+
+    async def verify(self, source: str, target: Target, trial: Trial) -> Verification:
+        """Verify a change at a target of a source. Raises ``BusyError``, ``SourceError`` and ``UsageError``."""
+        return await self.daemon.verify(source, target, trial)
 
     async def reload(self, make: Callable[[], Plan]) -> None:
         """Put new settings in force, all or nothing: what is wrong with them is logged, and the old ones stay."""
@@ -152,6 +159,7 @@ def asgi(service: Service) -> ASGIApp:
     def served(one: Served) -> None:
         service.telemetry.served(one.method, one.path, one.status, one.seconds)
 
-    past = history_router(service, service.history or NoHistory())
-    app = application(service, metrics=service.telemetry.text, lifespan=lifespan, more=[past])
+    history = service.history or NoHistory()
+    more = [verify.router(service, history), past.router(service, history)]
+    app = application(service, metrics=service.telemetry.text, lifespan=lifespan, more=more)
     return Guard(app, rules=lambda: service.plan.rules, audit=audited, served=served, timer=time.monotonic)

@@ -250,14 +250,13 @@ def sharing(place: str, group: type[Any], command: Callable[..., None]) -> Calla
 
 
 def _secret(path: Path, option: str) -> str:
+    """Read a secret. Raises ``UsageError``."""
+    from palanca.settings import read_secret
+
     try:
-        text = path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise usage(f"{option} {path}: cannot be read: {reason}", "name a file that holds the secret") from None
-    if not text or "\n" in text:
-        raise usage(f"{option} {path}: one line is needed", "the file holds the secret and nothing else")
-    return text
+        return read_secret(path).get_secret_value()
+    except UsageError as error:
+        raise UsageError(f"{option} {error}") from None
 
 
 def terminal() -> tuple[int, bool]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from apscheduler.events import EVENT_JOB_MAX_INSTANCES, JobExecutionEvent
@@ -14,11 +14,13 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from palanca.daemon.fleet import merged
 from palanca.daemon.schedule import Aligned
 from palanca.daemon.snapshot import Snapshot, taken
-from palanca.errors import BusyError
+from palanca.errors import BusyError, UsageError
 
 if TYPE_CHECKING:
     from palanca.daemon.watch import Poll, Watch
-    from palanca.model import Diagnosis
+    from palanca.model import Diagnosis, Target
+    from palanca.verify import Verification
+    from palanca.verifying import Trial
 
 R = TypeVar("R")
 
@@ -144,16 +146,38 @@ class Daemon:
 
         Raises ``BusyError`` where too many are waiting already, ``UsageError`` for a moment that a source cannot know.
         """
+        async with self._turn():
+            views = await asyncio.gather(
+                *(self._in_thread(lambda watch=watch: watch.fresh(at)) for watch in self._watches)  # type: ignore[misc]
+            )
+            return merged([view for view in views if view], self._clock() if at is None else at)
+
+    async def verify(self, name: str, target: Target, trial: Trial) -> Verification:
+        """Verify a change at a target of the source of that name.
+
+        Raises ``BusyError``, ``SourceError``, and ``UsageError`` where there is no such source or change.
+        """
+        watch = next((one for one in self._watches if one.name == name), None)
+        if watch is None:
+            message = f"there is no source {name!r} any more"
+            raise UsageError(message)
+        async with self._turn():
+            result = await self._in_thread(lambda: watch.verify(target, trial))
+        if result is None:
+            message = "palanca is stopping"
+            raise BusyError(message)
+        return result
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """Wait for a turn among the questions that ask sources. Raises ``BusyError`` where too many wait already."""
         if self._asking >= FRESH_AT_ONCE + FRESH_WAITING:
-            message = f"{self._asking} fresh diagnoses are under way or waiting; ask again later"
+            message = f"{self._asking} questions to the sources are under way or waiting; ask again later"
             raise BusyError(message)
         self._asking += 1
         try:
             async with self._fresh:
-                views = await asyncio.gather(
-                    *(self._in_thread(lambda watch=watch: watch.fresh(at)) for watch in self._watches)  # type: ignore[misc]
-                )
-                return merged([view for view in views if view], self._clock() if at is None else at)
+                yield
         finally:
             self._asking -= 1
 

@@ -12,11 +12,15 @@ from palanca.diagnosis import diagnose
 from palanca.errors import NoTargetsError, PalancaError, SourceError
 from palanca.model import Diagnosis, SourceInfo
 from palanca.poll import Question, Source, readings_for
+from palanca.verifying import verify_change
 from palanca.window import Window
 
 if TYPE_CHECKING:
-    from palanca.model import Catalogue, Readings
+    from palanca.model import Catalogue, Readings, Target
+    from palanca.verify import Verification
+    from palanca.verifying import Trial
 
+DAY_S = 86400.0
 Result = Literal["ok", "partial", "no-targets", "error"]
 FAILURES_BEFORE_REST = 3
 """After so many failures in a row only every second poll is made: a server in trouble is not helped by questions, and
@@ -135,6 +139,13 @@ class Watch:
             return replace(view, diagnosis=self._empty(self._clock() if at is None else at, error))
         except SourceError as error:
             return replace(view, error=str(error))
+
+    def verify(self, target: Target, trial: Trial) -> Verification:
+        """Verify a change at a target, within the last day. Raises ``SourceError`` and ``UsageError``."""
+        newest = self._clock() if self.view.diagnosis is None else self.view.diagnosis.time
+        own = {name: value for name, value in target.labels if name not in self.duty.labels}
+        matchers = {**self.duty.question.matchers, **own}
+        return verify_change(self._catalogue, self.source, (newest - DAY_S, newest), replace(trial, matchers=matchers))
 
     def _judged(self, readings: Readings) -> Diagnosis:
         return diagnose(self._catalogue, readings, self.duty.question.thresholds)

@@ -19,6 +19,8 @@ from palanca.render.words import encodable
 
 T = TypeVar("T")
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
 FINDING: Final = TypeAdapter(Finding)
 PEAK: Final = TypeAdapter(tuple[Evidence, ...])
 WORSENED: Final = TypeAdapter(tuple[tuple[float, Severity], ...])
@@ -43,7 +45,7 @@ def read(adapter: TypeAdapter[T], text: str, what: str) -> T:
 
 def plain(value: object) -> str:
     """JSON text of plain data, keys in the order given."""
-    return encodable(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    return encodable(_ENCODER.encode(value))
 
 
 def word(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import threading
@@ -19,8 +20,6 @@ from palanca.history import migrate
 from palanca.history.address import Address
 from palanca.history.faults import told
 
-WAIT_S = 5.0
-"""How long to wait for a lock, or for a server to answer."""
 _FAILURES = (SQLAlchemyError, sqlite3.Error, psycopg.Error, OSError)
 _WRITES = "palanca_writes"
 _PAGES_AT_ONCE = 10_000
@@ -31,17 +30,19 @@ _PRAGMAS = (
     "PRAGMA foreign_keys=ON",
 )
 _SESSION = (
-    f"SET lock_timeout = '{WAIT_S:.0f}s'",
     "SET statement_timeout = '15s'",
     "SET idle_in_transaction_session_timeout = '30s'",  # a host that vanished must not hold locks
 )
 
 
 class Database:
-    """One database; it is opened, and brought up to date, by the first use. Threads may share it."""
+    """One database; it is opened, and brought up to date, by the first use. Threads may share it.
 
-    def __init__(self, address: Address) -> None:
-        self.address = address
+    ``wait_s`` is how long to wait for a lock, or for a server to answer.
+    """
+
+    def __init__(self, address: Address, wait_s: float) -> None:
+        self.address, self._wait_s = address, wait_s
         self._lock = threading.Lock()
         self._engine: Engine | None = None
         self._file: tuple[int, int] | None = None
@@ -61,7 +62,7 @@ class Database:
             try:
                 if path is not None:
                     _prepare(path)
-                engine = _engine(self.address.url, path)
+                engine = _engine(self.address, self._wait_s)
                 with engine.execution_options(**{_WRITES: True}).begin() as connection:
                     migrate.upgrade(connection, self.address.place)
                 self._file = _identity(path)
@@ -108,9 +109,16 @@ class Database:
         """Give room that was freed in a SQLite file back to the disk, some of it at a time. Raises ``HistoryError``."""
         if self.address.path is None:
             return
-        with self.writing() as connection:
-            plain = cast("sqlite3.Connection", connection.connection.dbapi_connection)
-            plain.execute(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})").fetchall()  # each row is a page that went
+        engine = self.open()
+        try:
+            connection = engine.raw_connection()
+            try:
+                plain = cast("sqlite3.Connection", connection.dbapi_connection)
+                plain.executescript(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})")  # execute() would free one page
+            finally:
+                connection.close()
+        except _FAILURES as error:
+            raise told(error, self.address, "write") from None
 
     def _same_file(self) -> None:
         """An open file that was moved or deleted would go on to take records, unseen by all others."""
@@ -130,14 +138,16 @@ def _identity(path: Path | None) -> tuple[int, int] | None:
 
 def _prepare(path: Path) -> None:
     """Create folder and file for the owner alone. Raises ``OSError``."""
+    if path.parent.exists() and not path.parent.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, f"{path.parent} is not a directory")
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
-def _engine(url: URL, path: Path | None) -> Engine:
-    if path is None:
-        return _postgresql(url)
-    engine = create_engine(url, connect_args={"timeout": WAIT_S})
+def _engine(address: Address, wait_s: float) -> Engine:
+    if address.path is None:
+        return _postgresql(address.url, wait_s)
+    engine = create_engine(address.url, connect_args={"timeout": wait_s})
     event.listen(engine, "connect", _set_up_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
@@ -155,20 +165,20 @@ def _begin_sqlite(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-def _postgresql(url: URL) -> Engine:
+def _postgresql(url: URL, wait_s: float) -> Engine:
     usual: dict[str, Any] = {
-        "connect_timeout": round(WAIT_S),
+        "connect_timeout": max(round(wait_s), 2),
         "application_name": "palanca",
         "tcp_user_timeout": 10_000,
         "prepare_threshold": None,  # a pooler in between may give each transaction another session
     }
     arguments = {name: value for name, value in usual.items() if name not in url.query}
     engine = create_engine(url, connect_args=arguments, pool_pre_ping=True)
-    event.listen(engine, "connect", _set_up_postgresql)
+
+    def set_up(connection: psycopg.Connection[Any], _record: object) -> None:
+        for statement in (f"SET lock_timeout = '{round(wait_s * 1000)}ms'", *_SESSION):
+            connection.execute(statement.encode())
+        connection.commit()
+
+    event.listen(engine, "connect", set_up)
     return engine
-
-
-def _set_up_postgresql(connection: psycopg.Connection[Any], _record: object) -> None:
-    for statement in _SESSION:
-        connection.execute(statement)
-    connection.commit()

@@ -32,5 +32,9 @@ class NoHistory:
         """Raise ``HistoryError``: it would not be kept."""
         raise HistoryError(REASON)
 
+    def attach_verification(self, *_: object) -> NoReturn:
+        """Raise ``HistoryError``: it would not be kept."""
+        raise HistoryError(REASON)
+
 
 _OFF = StateDocument(enabled=False, reason=REASON, since=None)

@@ -101,7 +101,7 @@ class HistoryDocument(Part):
     """Base of the answers."""
 
     schema_: Literal["palanca.history/v1"] = Field(default=SCHEMA, alias="schema", description="Name of this format.")
-    history: StateDocument = Field(description="Whether the history is being written.")
+    history: StateDocument = Field(description="State of the history when this was answered.")
 
 
 class EpisodesDocument(HistoryDocument):

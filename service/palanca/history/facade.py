@@ -127,7 +127,7 @@ class History:
         return self._write(lambda: self._store.forget(before)) or 0
 
     def retire(self, configured: tuple[str, ...], now: float) -> bool:
-        """Resolve what is open at sources other than those configured. False: not done, try again later."""
+        """Resolve what is open at sources other than those configured. False: not done by this replica, or not now."""
         return self._write(lambda: self._store.retire(configured, now), now) is not None
 
     def acknowledge(self, episode_id: int, who: str, note: str, now: float) -> EpisodeDocument | None:
@@ -164,9 +164,6 @@ class History:
         return self._guarded(self._writes, act, now)
 
     def _read(self, act: Callable[[], T]) -> T | None:
-        """A database that cannot even be opened is left to the writer to try."""
-        if not self._store.is_open and not self._writes.due(self._ticks()):
-            return None
         return self._guarded(self._reads, act)
 
     def _guarded(

@@ -29,8 +29,8 @@ class Roster:
 @dataclass(frozen=True)
 class _Row:
     id: int
+    labels: str
     present: bool
-    known: Observed
     columns: Mapping[str, Any]
 
 
@@ -47,7 +47,7 @@ def look(connection: Connection, source_id: int, diagnosis: Diagnosis, now: floa
             entries.append(Entry("target-added", now, id_, target))
         kept = observed(report, diagnosis.time)
         if row is not None:
-            kept, restart, changes = compared(row.known, kept, now)
+            kept, restart, changes = compared(_known(row, kept), kept, now)
             if restart is not None:
                 detail = Detail(reason=restart.by, since=restart.started)
                 entries.append(Entry("restarted", now, id_, target, detail=detail))
@@ -92,11 +92,19 @@ def _rows(connection: Connection, source_id: int, reports: Mapping[str, TargetRe
 
 
 def _row(row: Any) -> _Row:  # noqa: ANN401  a row of SQLAlchemy
-    release = None if row.release is None else tuple(json.loads(row.release))
-    facts = codec.read(codec.FACTS, row.facts, f"facts of {row.labels}")
-    known = Observed(facts, release, row.started, row.resets, row.reset_noted)
     names = ("facts", "release", "started", "resets", "reset_noted")
-    return _Row(row.id, row.present, known, {name: getattr(row, name) for name in names})
+    return _Row(row.id, row.labels, row.present, {name: getattr(row, name) for name in names})
+
+
+def _known(row: _Row, now: Observed) -> Observed:
+    """What was stored of a target. Mostly its facts are those of now, and need not be read."""
+    columns = row.columns
+    facts = now.facts
+    if columns["facts"] != codec.facts_text(facts):
+        stored = codec.read(codec.FACTS, columns["facts"], f"facts of {row.labels}")
+        facts = stored
+    release = None if columns["release"] is None else tuple(json.loads(columns["release"]))
+    return Observed(facts, release, columns["started"], columns["resets"], columns["reset_noted"])
 
 
 def _columns(known: Observed) -> dict[str, Any]:

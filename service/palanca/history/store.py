@@ -18,17 +18,22 @@ from palanca.history.reader import EpisodeQuery, EventQuery, Page
 from palanca.history.tables import sources
 from palanca.model import Diagnosis
 
+WAIT_S = 5.0
+
 
 class HistoryStore:
     """Episodes and events in a SQLite file or a PostgreSQL database.
 
     ``address`` is a path, ``sqlite:///path`` or a ``postgresql://`` URL, whose password may be given apart. With a
-    ``lease`` only its holder records. Making a store raises ``UsageError`` for an address that cannot be meant and
-    touches nothing; every method opens the database where it is not open, and raises ``HistoryError``.
+    ``lease`` only its holder records. ``wait_s`` is how long to wait for a lock, or for a server to answer. Making a
+    store raises ``UsageError`` for an address that cannot be meant and touches nothing; every method opens the database
+    where it is not open, and raises ``HistoryError``.
     """
 
-    def __init__(self, address: str | Path, *, password: str | None = None, lease: Lease | None = None) -> None:
-        self._database = Database(parse_address(address, password))
+    def __init__(
+        self, address: str | Path, *, password: str | None = None, lease: Lease | None = None, wait_s: float = WAIT_S
+    ) -> None:
+        self._database = Database(parse_address(address, password), wait_s)
         self.lease = lease
 
     @property
@@ -70,11 +75,14 @@ class HistoryStore:
         with self._database.reading() as connection:
             return connection.scalar(select(sources.c.recorded).where(sources.c.name == codec.word(source)))
 
-    def retire(self, configured: Iterable[str], now: float) -> tuple[HistoryEvent, ...]:
-        """Resolve what is open at sources other than those configured, and remove their targets."""
+    def retire(self, configured: Iterable[str], now: float) -> tuple[HistoryEvent, ...] | None:
+        """Resolve what is open at sources other than those configured, and remove their targets.
+
+        None: another replica has the lease, and nothing was changed.
+        """
         with self._database.writing() as connection:
             if self.lease is not None and not leases.acquire(connection, self.lease, now):
-                return ()
+                return None
             return recorder.retire(connection, configured, now)
 
     def acknowledge(self, episode_id: int, who: str, note: str, now: float) -> EpisodeDocument | None:

@@ -32,8 +32,12 @@ def check_all(made: Effective) -> Checked:
     """Check settings, rules, secrets and certificates; reads files, reaches for no server."""
     faults, warnings = list(made.faults), list(_odd(made))
     catalogue = None
+    overlay = made.settings.rules
+    if overlay is not None and not overlay.is_dir():
+        faults.append(made.fault(("rules",), f"{overlay} is not a folder", "rules names a folder of rule files"))
+        overlay = None
     try:
-        catalogue, hardware = matrix(made.settings.rules)
+        catalogue, hardware = matrix(overlay)
         knowledge(made, catalogue, hardware)
     except RuleFileError as error:
         faults += error.faults

@@ -14,6 +14,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, WithJson
 from palanca.moments import duration, seconds
 
 LONGEST_NAME = 63
+_HOST = re.compile(r"[A-Za-z0-9_.-]+|\[?[0-9A-Fa-f:.]+(%[A-Za-z0-9_.-]+)?\]?")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # of its two slashes a path keeps one
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -142,7 +144,15 @@ def _printable(text: str) -> str:
     return text
 
 
+def _host(text: str) -> str:
+    if not _HOST.fullmatch(text):
+        raise ValueError("must be an address such as 127.0.0.1 or ::1, or the name of a host; the port is listen.port")
+    return text
+
+
 def _place(path: Path) -> Path:
+    if _URL.match(str(path)):
+        raise ValueError("must be the name of a file or folder, not a URL")
     if path == Path() or not str(path).isprintable():
         raise ValueError("must be the name of a file or folder")
     return path
@@ -160,7 +170,7 @@ def _no_truth(value: object) -> object:
 
 
 File = Annotated[Path, AfterValidator(_place)]
-Host = Annotated[str, AfterValidator(_printable)]
+Host = Annotated[str, AfterValidator(_printable), AfterValidator(_host)]
 Number = Annotated[float, BeforeValidator(_no_truth), Field(allow_inf_nan=False)]
 Interval = Annotated[float, BeforeValidator(_span), AfterValidator(Between(5, 3600)), WithJsonSchema(_SPAN)]
 Timeout = Annotated[float, BeforeValidator(_span), AfterValidator(Between(1, 300)), WithJsonSchema(_SPAN)]
