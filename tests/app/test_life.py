@@ -174,7 +174,7 @@ def test_new_source_and_interval(tmp_path: Path) -> None:
         said = "".join(reloaded(made, lambda: settings.write(interval="5s", name="other", url=new.url)))
         assert "interval: 1m -> 5s" in said
         asked = len(old.requests)
-        made.polled("other", 3, "no-targets", 25)
+        made.polled("other", 2, "no-targets", 25)
         assert asked == len(old.requests)
         assert ["other"] == [one["name"] for one in made.get("/readyz").document["sources"]]
         assert 1 == succeeded(made)

@@ -112,7 +112,7 @@ def test_several_clusters(tmp_path: Path) -> None:
         arguments = ["--prometheus", f"eu={eu}", "--prometheus", f"us={us}", "--interval", "5s"]
         with serving(tmp_path, *arguments) as made:
             until(lambda: sources(made) == {"eu": "ok", "us": "ok"}, 30)
-            assert {"eu": {"kv-cache-saturated"}, "us": set()} == firing(made)
+            until(lambda: firing(made) == {"eu": {"kv-cache-saturated"}, "us": set()})
             assert {"eu": {"kv-cache-saturated"}} == firing(made, "/diagnose?match=cluster%3Deu")
             dying.close()
             until(lambda: sources(made) == {"eu": "ok", "us": "stale"}, 20)
@@ -123,7 +123,7 @@ def test_several_clusters(tmp_path: Path) -> None:
             status = {one["target"]["cluster"]: one["status"] for one in document["targets"]}
             assert {"eu": "critical", "us": "unknown"} == status
             ages = {one["name"]: one["age_s"] for one in document["sources"]}
-            assert ages["eu"] < 12 < ages["us"] + 12
+            assert ages["eu"] < 10 < ages["us"]
             episodes = made.document("/api/v1/history")["episodes"]
             assert {"eu"} == {one["target"]["cluster"] for one in episodes if one["severity"] == "critical"}
             assert (made.metric('palanca_source_queries_total{source="eu"}') or 0) > 10

@@ -18,7 +18,7 @@ from palanca import __version__, logs
 from palanca.app.assembly import history_of, listening, plan
 from palanca.app.server import Server
 from palanca.app.service import Plan, Service, asgi
-from palanca.settings import changed, read_secrets
+from palanca.settings import changed
 from palanca.telemetry import Telemetry
 
 if TYPE_CHECKING:
@@ -50,8 +50,6 @@ def serve(load: Callable[[], Effective], environ: Mapping[str, str], told: Told)
     made = load()
     log = made.settings.log
     logs.setup(log.format, log.level)
-    for warning in read_secrets(made).warnings:
-        logs.logger("settings").warning(warning)
     history = history_of(made, environ, clock=time.time, timer=time.monotonic)
     current = [made]
 
