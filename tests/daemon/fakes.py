@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field, replace
 
-import numpy as np
 from tests.engines import catalogue, rule
 from tests.recorded import AT, store
 
@@ -88,4 +87,4 @@ def few() -> Catalogue:
 
 def watching(source: Recorded, *, name: str = "eu", interval: float = 30.0, **labels: str) -> Watch:
     duty = Duty(name, source, Question(), interval, windowed=True, labels=labels)
-    return Watch(duty, few(), clock=source.clock, timer=lambda: float(np.random.default_rng().random()))
+    return Watch(duty, few(), clock=source.clock, timer=source.clock)

@@ -60,10 +60,22 @@ def test_a_source_in_trouble_is_asked_half_as_often() -> None:
         due.append(watch.due())
         if due[-1]:
             watch.poll()
+        source.clock.now += 30
     assert [True, True, True, False, True, False, True, False] == due
     source.failure = None
     watch.poll()
     assert [True, True, True] == [watch.due() for _ in range(3)]
+
+
+def test_a_poll_that_took_long_is_rest_enough() -> None:
+    """A server that hangs is asked again as soon as that has ended: it may have recovered long ago."""
+    source = Recorded(Clock(), failure=SourceError("no answer"))
+    watch = watching(source)
+    for _ in range(4):
+        watch.poll()
+    assert not watch.due()
+    source.clock.now += 60
+    assert watch.due()
 
 
 def test_a_fresh_diagnosis_of_the_past() -> None:

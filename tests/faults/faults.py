@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
+from email.utils import format_datetime, parsedate_to_datetime
 from functools import partial
 from typing import Any
 
@@ -111,11 +113,13 @@ def clock_off(seconds: float) -> Fault:
             for name, values in exchange.form.items()
         }
         answer = exchange.forward(form)
+        date = format_datetime(parsedate_to_datetime(answer.headers["Date"]) + timedelta(seconds=seconds), usegmt=True)
         document = json.loads(answer.body)
         for row in document["data"]["result"]:
             for pair in row.get("values", [row.get("value")]):
                 pair[0] += seconds
-        exchange.send(replace(answer, body=json.dumps(document).encode()))
+        headers = {**answer.headers, "Date": date}
+        exchange.send(Answer(answer.status, json.dumps(document).encode(), headers))
 
     return fault
 

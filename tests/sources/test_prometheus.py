@@ -13,7 +13,8 @@ import pytest
 from tests.servers import Canned, Reply, Request, answering, free_port, prometheus, self_signed
 
 from palanca.errors import SourceError, UsageError
-from palanca.sources.prometheus import MOST_WARNINGS, Prometheus
+from palanca.sources.conversation import MOST_WARNINGS
+from palanca.sources.prometheus import Prometheus
 from palanca.sources.session import Access, CarefulSession, split_url
 
 QUICK = Access(timeout=5, backoff=0.01)

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 DAY_S = 86400.0
 Result = Literal["ok", "partial", "no-targets", "error"]
 FAILURES_BEFORE_REST = 3
-"""After so many failures in a row only every second poll is made: a server in trouble is not helped by questions, and
-recovery is still seen within two intervals."""
+REST = 1.5
+"""After so many failures in a row a poll begins so many intervals after the last one or later, which is every second
+time, and also right after one that took long: a server in trouble is not helped by questions, and recovery is still
+seen within two intervals."""
 
 
 class PolledSource(Source, Protocol):
@@ -81,7 +83,7 @@ class Watch:
         self._catalogue, self._clock, self._timer = catalogue, clock, timer
         self._window = Window(catalogue, duty.source, duty.interval) if duty.windowed else None
         self._polling = threading.Lock()
-        self._failures = self._resting = 0
+        self._failures, self._began = 0, 0.0
         self.view = self._blank
 
     @property
@@ -94,22 +96,20 @@ class Watch:
 
     def due(self) -> bool:
         """Whether the next poll is to be made, or left out for rest."""
-        if self._failures < FAILURES_BEFORE_REST:
-            return True
-        self._resting += 1
-        return self._resting % 2 == 0
+        return self._failures < FAILURES_BEFORE_REST or self._timer() - self._began >= REST * self.interval
 
     def poll(self) -> Poll:
         """Ask the source and judge. Never raises a ``PalancaError``."""
         with self._polling:
             began, start = self._clock(), self._timer()
+            self._began = start
             try:
                 diagnosis, result = self._diagnosed(began)
             except PalancaError as error:
                 self._failures += 1
                 self.view = replace(self.view, error=str(error))
                 return Poll(began, self._timer() - start, "error", self.view)
-            self._failures = self._resting = 0
+            self._failures = 0
             self.view = replace(self.view, diagnosis=diagnosis, error=None)
             return Poll(began, self._timer() - start, result, self.view)
 

@@ -7,6 +7,7 @@ import time
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,8 @@ class Answer(requests.Response):
         self.reason, self.encoding = response.reason, response.encoding
         self._body = body
         self.document: Any = None
+        self.ahead: float | None = None
+        """By how many seconds the clock of the server is ahead of ours; None where it tells no date."""
 
     @property
     def content(self) -> bytes:
@@ -122,6 +125,11 @@ class CarefulSession(requests.Session):
         self.trust_env = not _loopback(urlsplit(url).hostname or "")  # proxies from the environment, as curl does
         self.use_transport(url)
 
+    @property
+    def patience(self) -> float:
+        """Longest time for one question as a whole, in seconds."""
+        return self._access.timeout
+
     def use_transport(self, url: str) -> None:
         """Send what goes to the URL, and to wherever it redirects, over our own transport."""
         for prefix in ("http://", "https://", url):
@@ -138,7 +146,7 @@ class CarefulSession(requests.Session):
         """Ask and read the whole answer; the parameters of a POST become its form. Raises ``SourceError``."""
         verb, address = _text(method).upper(), _text(url)
         form = {"data" if verb == "POST" else "params": options.get("params"), "headers": options.get("headers")}
-        deadline, pause = time.monotonic() + self._access.timeout, self._access.backoff
+        deadline, pause = time.monotonic() + self.patience, self._access.backoff
         for attempt in range(1, self._access.attempts + 1):
             last = attempt == self._access.attempts
             try:
@@ -191,7 +199,10 @@ class CarefulSession(requests.Session):
                 method, url, stream=True, allow_redirects=False, timeout=patience, verify=self.verify, **form
             )
             with response:
-                return Answer(response, self._body(response, url))
+                ahead = _ahead(response.headers.get("Date", ""))  # before the body, which may take its time
+                answer = Answer(response, self._body(response, url))
+            answer.ahead = ahead
+            return answer
         except SourceError:
             raise
         except OSError as error:  # every error of requests is one, and so is a missing certificate file
@@ -200,9 +211,9 @@ class CarefulSession(requests.Session):
                     f"{url}: no connection within {patience[0]:g} s (is the host up? Is a firewall in the way?)"
                 ) from None
             if isinstance(error, requests.Timeout) or time.monotonic() >= deadline:
-                seconds = f"{self._access.timeout:g}"
+                hint = "Poll it less often" if self.patience < self._access.timeout else "Allow a longer timeout"
                 raise SourceError(
-                    f"{url}: no whole answer within {seconds} s (is the server overloaded? Allow a longer timeout)"
+                    f"{url}: no whole answer within {self.patience:g} s (is the server overloaded? {hint})"
                 ) from None
             raise explained(error, url) from None
 
@@ -263,6 +274,13 @@ class _Credentials(AuthBase):
 def _retry_after(answer: requests.Response) -> float:
     text = answer.headers.get("Retry-After", "").strip()
     return float(text) if text.isdecimal() else 0.0
+
+
+def _ahead(date: str) -> float | None:
+    try:
+        return parsedate_to_datetime(date).timestamp() - time.time()
+    except ValueError:
+        return None
 
 
 def _same_server(here: str, there: str) -> bool:
