@@ -28,17 +28,17 @@ THREADS = 4
 class Recorder(Prometheus):
     """A client that remembers what it was asked."""
 
-    asked: list[tuple[str, dict[str, str]]]
+    sent: list[tuple[str, dict[str, str]]]
 
     def query(self, text: str, time: float) -> list[Series]:
         """Ask for an instant."""
-        self.asked.append(("query", {"query": text, "time": f"{time:.3f}"}))
+        self.sent.append(("query", {"query": text, "time": f"{time:.3f}"}))
         return super().query(text, time)
 
     def query_range(self, text: str, start: float, end: float, step: float) -> list[Series]:
         """Ask for a range."""
         parameters = {"query": text, "start": f"{start:.3f}", "end": f"{end:.3f}", "step": f"{step:g}"}
-        self.asked.append(("query_range", parameters))
+        self.sent.append(("query_range", parameters))
         return super().query_range(text, start, end, step)
 
 
@@ -77,16 +77,16 @@ def main() -> None:
     ours, theirs, size, engines = [], [], 0, 0
     client = Recorder(arguments.url)
     for _ in range(arguments.runs):
-        client.asked = []
+        client.sent = []
         began = time.perf_counter()
         engines = len(
             run(catalogue, PrometheusSource(client, clock=time.time, threads=THREADS), Question(at=at)).targets
         )
         ours.append(time.perf_counter() - began)
-        took, size = by_curl(client.url, client.asked)
+        took, size = by_curl(client.url, client.sent)
         theirs.append(took)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{engines} engines, {len(client.asked)} queries, {size / 1e6:.1f} MB of answers, peak {peak:.0f} MiB")
+    print(f"{engines} engines, {len(client.sent)} queries, {size / 1e6:.1f} MB of answers, peak {peak:.0f} MiB")
     print(f"diagnosis  median {statistics.median(ours):.2f} s  ({min(ours):.2f}-{max(ours):.2f})")
     print(f"curl       median {statistics.median(theirs):.2f} s  ({min(theirs):.2f}-{max(theirs):.2f})")
     print(f"ratio of medians {statistics.median(ours) / statistics.median(theirs):.2f}")

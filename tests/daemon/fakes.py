@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from tests.engines import catalogue, rule
 from tests.recorded import AT, store
@@ -36,6 +37,8 @@ class Recorded:
     url: str = "http://recorded"
     failure: SourceError | NoTargetsError | None = None
     hang: bool = False
+    name: str = KV
+    state: Literal["ok", "partial"] = "ok"
     questions: list[Question] = field(default_factory=list)
     stopped: threading.Event = field(default_factory=threading.Event)
     closed: bool = False
@@ -50,8 +53,8 @@ class Recorded:
             raise self.failure
         end = self.clock() if question.at is None else question.at
         grid = grid_for(catalogue, end)
-        reader = SampleReader(store(KV), catalogue.metrics, grid, matchers=question.matchers)
-        return Opened(reader, grid, lambda: SourceInfo("recorded", self.url), costly=True)
+        reader = SampleReader(store(self.name), catalogue.metrics, grid, matchers=question.matchers)
+        return Opened(reader, grid, lambda: SourceInfo("recorded", self.url, self.state), costly=True)
 
     def stop(self) -> None:
         self.stopped.set()

@@ -8,7 +8,7 @@ import pytest
 from tests.daemon.fakes import KV, Clock, Recorded, watching
 from tests.recorded import AT
 
-from palanca.daemon.fleet import View
+from palanca.daemon.fleet import View, aged
 from palanca.errors import NoTargetsError, SourceError, UsageError
 from palanca.model import Target
 
@@ -49,6 +49,22 @@ def test_a_source_without_targets_is_no_failure() -> None:
     assert poll.view.diagnosis is not None
     assert ((), ("no vLLM series",)) == (poll.view.diagnosis.targets, poll.view.diagnosis.source.warnings)
     assert poll.view.info(source.clock()).state == "ok"
+
+
+def test_what_an_answer_in_part_leaves_out() -> None:
+    """The engines that are missing stay as they were, but for an hour at most."""
+    source = Recorded(Clock())
+    watch = watching(source)
+    (known,) = watch.poll().view.diagnosis.targets  # type: ignore[union-attr]
+    source.state, source.name = "partial", "h200-A_kv_saturated"
+    source.clock.now = AT[source.name]
+    poll = watch.poll()
+    assert poll.result == "partial"
+    assert poll.view.diagnosis is not None
+    assert 2 == len(poll.view.diagnosis.targets)
+    assert aged(known) in poll.view.diagnosis.targets
+    watch._whole -= 3600
+    assert known.target not in [report.target for report in watch.poll().view.diagnosis.targets]  # type: ignore[union-attr]
 
 
 def test_a_source_in_trouble_is_asked_half_as_often() -> None:

@@ -100,6 +100,12 @@ def _partly(document: dict[str, Any]) -> None:
     document["data"]["result"] = document["data"]["result"][::2]
 
 
+def _nothing(document: dict[str, Any]) -> None:
+    """Leave out everything, as where all stores are down behind a server that is not."""
+    _warned(document)
+    document["data"]["result"] = []
+
+
 def _values(row: dict[str, Any], value: object) -> dict[str, Any]:
     return {**row, "values": [value]} if "values" in row else {**row, "value": value}
 
@@ -128,6 +134,7 @@ text_result: Fault = partial(changed, _text_result)
 duplicates: Fault = partial(changed, _twice)
 warnings: Fault = partial(changed, _warned)
 partly: Fault = partial(changed, _partly)
+nothing: Fault = partial(changed, _nothing)
 object_values = rows_changed(lambda row: _values(row, {"v": 1}))
 number_labels = rows_changed(lambda row: {**row, "metric": {**row["metric"], "job": 7}})
 html = answering(200, b"<!doctype html><title>Sign in</title>", {"Content-Type": "text/html"})

@@ -56,6 +56,7 @@ LANES: Sequence[tuple[tuple[str, ...], Sequence[Case]]] = (
             Case("refuse", refuse, "connection refused"),
             Case("429", faults.answering(429, BUSY), "HTTP 429"),
             Case("500", faults.answering(500, b"oops"), "HTTP 500"),
+            Case("no part", faults.nothing, "the server has not told all"),
         ),
     ),
     (
@@ -102,7 +103,7 @@ LANES: Sequence[tuple[tuple[str, ...], Sequence[Case]]] = (
                 {SICK: "critical", WELL: "ok"},
                 "partial",
             ),
-            Case("part", faults.partly, "some series may be missing", "partial", {SICK: "critical"}, "partial"),
+            Case("part", faults.partly, "some series may be missing", "partial", UNKNOWN, "partial"),
             Case("huge", faults.huge, "more than 268,435,456 bytes"),
         ),
     ),

@@ -67,6 +67,14 @@ def aged(report: TargetReport) -> TargetReport:
     return replace(report, status="unknown") if report.status in {"ok", "idle"} else report
 
 
+def completed(part: Diagnosis, before: Diagnosis) -> Diagnosis:
+    """Add the targets that a diagnosis of a part of the data leaves out, as they were before."""
+    there = {report.target for report in part.targets}
+    lacking = [aged(report) for report in before.targets if report.target not in there]
+    targets = sorted((*part.targets, *lacking), key=lambda report: report.target.labels)
+    return replace(part, targets=tuple(targets))
+
+
 def merged(views: Sequence[View], now: float) -> Diagnosis:
     """Put the last diagnoses together. A target that two sources know is reported by the one in the better state."""
     infos = [view.info(now) for view in views]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from palanca.daemon.fleet import View, labelled
+from palanca.daemon.fleet import View, completed, labelled
 from palanca.diagnosis import diagnose
 from palanca.errors import NoTargetsError, PalancaError, SourceError
 from palanca.model import Diagnosis, SourceInfo
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 DAY_S = 86400.0
 Result = Literal["ok", "partial", "no-targets", "error"]
 FAILURES_BEFORE_REST = 3
+LEFT_OUT_S = 3600.0
+"""How long targets are kept that answers in part leave out: as long as a server remembers those that are gone."""
 REST = 1.5
 """After so many failures in a row a poll begins so many intervals after the last one or later, which is every second
 time, and also right after one that took long: a server in trouble is not helped by questions, and recovery is still
@@ -83,7 +85,7 @@ class Watch:
         self._catalogue, self._clock, self._timer = catalogue, clock, timer
         self._window = Window(catalogue, duty.source, duty.interval) if duty.windowed else None
         self._polling = threading.Lock()
-        self._failures, self._began = 0, 0.0
+        self._failures, self._began, self._whole = 0, 0.0, 0.0
         self.view = self._blank
 
     @property
@@ -119,7 +121,13 @@ class Watch:
         except NoTargetsError as error:
             return self._empty(now, error), "no-targets"
         diagnosis = self._judged(readings)
-        return diagnosis, "partial" if diagnosis.source.state == "partial" else "ok"
+        if diagnosis.source.state != "partial":
+            self._whole = now
+            return diagnosis, "ok"
+        before = self.view.diagnosis
+        if before is not None and now - self._whole < LEFT_OUT_S:
+            diagnosis = completed(diagnosis, before)
+        return diagnosis, "partial"
 
     def _readings(self, now: float) -> Readings:
         if self._window is not None:

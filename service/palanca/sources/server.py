@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from palanca.errors import NoTargetsError, UsageError
+from palanca.errors import NoTargetsError, SourceError, UsageError
 from palanca.moments import rfc3339
 from palanca.poll import Opened, grid_for
 from palanca.signals.queries import PromQLReader
@@ -68,7 +68,11 @@ class PrometheusSource:
 
         made = reader(question.matchers, end)
         if not made.discover().targets:
-            raise NoTargetsError(self._nothing(question, catalogue, reader, end, now))
+            why, info = self._nothing(question, catalogue, reader, end, now), asking.info()
+            if info.state != "ok":
+                said = info.error or "; ".join(info.warnings)
+                raise SourceError(f"{why}; but the server has not told all: {said}")
+            raise NoTargetsError(why)
         return Opened(made, grid, asking.info, costly=True)
 
     def _nothing(

@@ -82,16 +82,18 @@ def split_url(url: str, access: Access) -> tuple[str, Access]:
 
 
 class Answer(requests.Response):
-    """A whole answer: status, headers and body, already read."""
+    """A whole answer: status, headers and body, already read.
 
-    def __init__(self, response: requests.Response, body: bytes) -> None:
+    ``ahead`` is by how many seconds the clock of the server is before ours; None where it tells no date.
+    """
+
+    def __init__(self, response: requests.Response, body: bytes, ahead: float | None = None) -> None:
         super().__init__()
         self.status_code, self.headers, self.url = response.status_code, response.headers, response.url
         self.reason, self.encoding = response.reason, response.encoding
         self._body = body
         self.document: Any = None
-        self.ahead: float | None = None
-        """By how many seconds the clock of the server is ahead of ours; None where it tells no date."""
+        self.ahead = ahead
 
     @property
     def content(self) -> bytes:
@@ -200,9 +202,7 @@ class CarefulSession(requests.Session):
             )
             with response:
                 ahead = _ahead(response.headers.get("Date", ""))  # before the body, which may take its time
-                answer = Answer(response, self._body(response, url))
-            answer.ahead = ahead
-            return answer
+                return Answer(response, self._body(response, url), ahead)
         except SourceError:
             raise
         except OSError as error:  # every error of requests is one, and so is a missing certificate file
