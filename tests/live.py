@@ -22,14 +22,24 @@ ENGINES = {
 """Two engines that have nothing to do with each other."""
 
 
-def write_live(path: Path, now: float, engines: Mapping[str, Mapping[str, str]] = ENGINES) -> Path:
-    """Write recordings, each with labels of its own, as OpenMetrics text that goes on beyond ``now``."""
+def write_live(
+    path: Path,
+    now: float,
+    engines: Mapping[str, Mapping[str, str]] = ENGINES,
+    *,
+    ago: float = AGO_S,
+    ahead: float = AHEAD_S,
+) -> Path:
+    """Write recordings, each with labels of its own, as OpenMetrics text from ``ago`` to ``ahead`` of ``now``.
+
+    Both together are an hour at most.
+    """
     with path.open("w", encoding="utf-8") as out:
         for name, own in engines.items():
-            source = LoopSource(RECORDINGS / f"{name}.om.gz", start=now - AGO_S, clock=lambda: now)
+            source = LoopSource(RECORDINGS / f"{name}.om.gz", start=now - ago, clock=lambda: now)
             source._load(shipped())
-            for series in source._rounds(now + AHEAD_S):
-                out.writelines(_lines(series, {**series.labels, **own}, round((now - AGO_S) * 1000)))
+            for series in source._rounds(now + ahead):
+                out.writelines(_lines(series, {**series.labels, **own}, round((now - ago) * 1000)))
         out.write("# EOF\n")
     return path
 

@@ -80,7 +80,7 @@ LANES: Sequence[tuple[tuple[str, ...], Sequence[Case]]] = (
         ("--timeout", "3s"),
         (
             Case("truncated", faults.truncated, "cut off or damaged"),
-            Case("reset", faults.reset, "the answer broke off"),
+            Case("reset", faults.reset, ": Connection reset by peer ("),
             Case("duplicates", faults.duplicates, "the same series twice"),
         ),
     ),

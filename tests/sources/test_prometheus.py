@@ -13,12 +13,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import requests
 from tests.servers import Canned, Reply, Request, answering, free_port, prometheus, self_signed
+from urllib3.exceptions import ProtocolError
 
 from palanca.errors import SourceError, UsageError
 from palanca.sources.conversation import MOST_WARNINGS, Conversation
 from palanca.sources.prometheus import Prometheus
-from palanca.sources.session import Access, CarefulSession, split_url
+from palanca.sources.session import Access, CarefulSession, explained, split_url
 
 QUICK = Access(timeout=5, backoff=0.01)
 ROW = {"metric": {"__name__": "up", "job": "vllm"}, "value": [1_800_000_000.123, "1"]}
@@ -135,6 +137,17 @@ def test_partial_answers_are_said() -> None:
         client.query("x", 1)
         assert MOST_WARNINGS == len(client.warnings)
         assert 300 == max(len(text) for text in client.warnings)
+
+
+def test_a_connection_that_is_reset() -> None:
+    """The system's own words are told, once."""
+    reset = requests.exceptions.ChunkedEncodingError(
+        ProtocolError(
+            "Connection broken: ConnectionResetError(104, 'Connection reset by peer')",
+            ConnectionResetError(104, "Connection reset by peer"),
+        )
+    )
+    assert "u: the answer broke off: Connection reset by peer (does it restart?)" == str(explained(reset, "u"))
 
 
 def test_conversations_keep_apart() -> None:

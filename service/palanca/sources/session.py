@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from base64 import b64encode
@@ -28,6 +29,7 @@ LONGEST_CONNECT_S = 3.0
 RETRIED = frozenset({429, 502, 503, 504})
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _CHUNK = 64 * 1024
+_SYSTEM_ERROR = re.compile(r"Error\(\d+, '([^']+)'\)")
 
 
 @dataclass(frozen=True)
@@ -252,7 +254,9 @@ def explained(error: OSError, url: str) -> SourceError:
 
 
 def _core(text: str) -> str:
-    """Return the last, innermost part of a chain of errors."""
+    """Return the last, innermost part of a chain of errors: what the system says, where it says something."""
+    if system := _SYSTEM_ERROR.findall(text):
+        return str(system[-1])
     return text.rpartition("Caused by ")[2].strip("()'\" ")[:300]
 
 
