@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from palanca.daemon.fleet import View, completed, labelled
+from palanca.daemon.fleet import View, labelled, left_out
 from palanca.diagnosis import diagnose
 from palanca.errors import NoTargetsError, PalancaError, SourceError
 from palanca.model import Diagnosis, SourceInfo
@@ -112,7 +112,8 @@ class Watch:
                 self.view = replace(self.view, error=str(error))
                 return Poll(began, self._timer() - start, "error", self.view)
             self._failures = 0
-            self.view = replace(self.view, diagnosis=diagnosis, error=None)
+            lacking = left_out(diagnosis, self.view) if self._partly(diagnosis, began) else ()
+            self.view = replace(self.view, diagnosis=diagnosis, error=None, left_out=lacking)
             return Poll(began, self._timer() - start, result, self.view)
 
     def _diagnosed(self, now: float) -> tuple[Diagnosis, Result]:
@@ -121,13 +122,14 @@ class Watch:
         except NoTargetsError as error:
             return self._empty(now, error), "no-targets"
         diagnosis = self._judged(readings)
+        return diagnosis, "partial" if diagnosis.source.state == "partial" else "ok"
+
+    def _partly(self, diagnosis: Diagnosis, now: float) -> bool:
+        """Whether targets may be missing that are there: the answers were not whole, and that not for too long."""
         if diagnosis.source.state != "partial":
             self._whole = now
-            return diagnosis, "ok"
-        before = self.view.diagnosis
-        if before is not None and now - self._whole < LEFT_OUT_S:
-            diagnosis = completed(diagnosis, before)
-        return diagnosis, "partial"
+            return False
+        return now - self._whole < LEFT_OUT_S
 
     def _readings(self, now: float) -> Readings:
         if self._window is not None:
