@@ -37,7 +37,7 @@ from palanca.sources.server import PrometheusSource
 from palanca.sources.session import Access
 from palanca.telemetry import Telemetry
 
-INTERVAL_S = 3.0
+INTERVAL_S = 2.5
 SPAN_S = 3600.0
 """What the data cover: so many intervals of it are polled, and then the clock is set back."""
 STRETCH = 5

@@ -50,10 +50,11 @@ class Running:
         finally:
             connection.close()
 
-    def rss(self) -> int:
-        """Resident memory in KiB."""
+    def memory(self) -> tuple[int, int]:
+        """Resident memory now and at most, in KiB."""
         status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
-        return int(re.findall(r"VmRSS:\s+(\d+)", status)[0])
+        now, most = (int(re.findall(rf"{name}:\s+(\d+)", status)[0]) for name in ("VmRSS", "VmHWM"))
+        return now, most
 
 
 @contextmanager

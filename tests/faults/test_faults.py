@@ -33,6 +33,8 @@ MARGIN_S = 2.5
 """For the jitter of the polls (0.5 s), the poll itself, and a machine that does other things too."""
 PATHS = ("/diagnose", "/readyz", "/api/v1/targets")
 GREW_KIB = 40 * 1024
+LIMIT_KIB = 512 * 1024
+"""What the shipped container may have."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,7 @@ class Seen:
     recovered: float | None = None
     after: dict[str, str] = field(default_factory=dict)
     grew: int = 0
+    peak: int = 0
 
 
 def source_of(service: Running) -> dict[str, Any]:
@@ -173,7 +176,7 @@ def until_ok(service: Running, longest: float) -> float | None:
 
 def endured(service: Running, proxy: Proxy, case: Case) -> Seen:
     """Let a service live through a fault."""
-    seen, before, memory = Seen(), last_event(service), service.rss()
+    seen, before, memory = Seen(), last_event(service), service.memory()[0]
     seen.open.append(critical(service))
     with proxy.broken(case.fault), ThreadPoolExecutor(1) as aside:
         fresh = aside.submit(service.get, "/diagnose?fresh=true")
@@ -195,7 +198,8 @@ def endured(service: Running, proxy: Proxy, case: Case) -> Seen:
     seen.after = statuses_of(service)
     seen.later = events_after(service, before)
     seen.open.append(critical(service))
-    seen.grew = service.rss() - memory
+    now, seen.peak = service.memory()
+    seen.grew = now - memory
     return seen
 
 
@@ -225,6 +229,8 @@ def complaints(case: Case, seen: Seen) -> Iterator[str]:
         yield f"afterwards targets are {seen.after}"
     if seen.grew > GREW_KIB:
         yield f"grew by {seen.grew} KiB"
+    if seen.peak > LIMIT_KIB:
+        yield f"took {seen.peak} KiB"
 
 
 def _fresh(case: Case, seen: Seen) -> Iterator[str]:
@@ -248,12 +254,16 @@ def _history(case: Case, seen: Seen) -> Iterator[str]:
 
 def table(seen: Mapping[str, Seen]) -> str:
     """What was measured, for those who look."""
-    lines = [f"{'fault':22}{'median ms':>11}{'p95 ms':>9}{'worst':>9}{'back after s':>14}{'grew KiB':>10}"]
+    lines = [
+        f"{'fault':22}{'median ms':>11}{'p95 ms':>9}{'worst':>9}{'back after s':>14}{'grew KiB':>10}{'peak MiB':>10}"
+    ]
     for name, one in seen.items():
         every = sorted(seconds * 1000 for path in PATHS for seconds in one.seconds[path])
         p95 = every[int(0.95 * len(every))]
         back = -1.0 if one.recovered is None else one.recovered
-        lines.append(f"{name:22}{statistics.median(every):11.1f}{p95:9.1f}{every[-1]:9.1f}{back:14.1f}{one.grew:10}")
+        lines.append(
+            f"{name:22}{statistics.median(every):11.1f}{p95:9.1f}{every[-1]:9.1f}{back:14.1f}{one.grew:10}{one.peak / 1024:10.0f}"
+        )
     return "\n".join(lines)
 
 

@@ -20,6 +20,7 @@ from requests.auth import AuthBase
 
 import palanca
 from palanca.errors import SourceError, UsageError
+from palanca.sources.room import Room
 from palanca.sources.transport import Transport
 
 MOST_REDIRECTS = 5
@@ -36,8 +37,8 @@ _SYSTEM_ERROR = re.compile(r"Error\(\d+, '([^']+)'\)")
 class Access:
     """How to reach a server and how to show who asks.
 
-    ``timeout`` in seconds bounds one question as a whole, with its redirects, retries and pauses; ``max_bytes`` its
-    answer after unpacking. ``attempts`` counts the first one; ``backoff`` is the first pause in seconds, doubled each
+    ``timeout`` in seconds bounds one question as a whole, with its redirects, retries and pauses; ``max_bytes`` the
+    answers that are under way, unpacked, all together. ``attempts`` counts the first one; ``backoff`` is the first pause in seconds, doubled each
     time. ``ca_file`` replaces the system's certificate authorities; ``insecure`` checks no certificate.
     """
 
@@ -116,7 +117,7 @@ class CarefulSession(requests.Session):
     def __init__(self, access: Access, url: str) -> None:
         """``url`` without credentials, from ``split_url``. Raises ``UsageError``."""
         super().__init__()
-        self._access, self._stopped = access, threading.Event()
+        self._access, self._stopped, self._room = access, threading.Event(), Room(access.max_bytes)
         self.headers["User-Agent"] = f"palanca/{palanca.__version__}"
         self.headers.update(access.headers)
         self.auth = _Credentials(access)
@@ -220,15 +221,17 @@ class CarefulSession(requests.Session):
             raise explained(error, url) from None
 
     def _body(self, response: requests.Response, url: str) -> bytes:
-        pieces, size = [], 0
-        for piece in response.iter_content(_CHUNK):
-            pieces.append(piece)
-            size += len(piece)
-            if size > self._access.max_bytes:
-                raise SourceError(
-                    f"{url}: the answer has more than {self._access.max_bytes:,} bytes ({self.too_large})"
-                )
-        return b"".join(pieces)
+        body = bytearray()
+        with self._room.part() as part:
+            for piece in response.iter_content(_CHUNK):
+                body += piece
+                if part.full(len(piece)):
+                    body.clear()  # the traceback would keep them
+                    most = f"more than {self._access.max_bytes:,} bytes"
+                    alone = part.size > self._access.max_bytes
+                    said = f"the answer has {most}" if alone else f"the answers under way have {most} together"
+                    raise SourceError(f"{url}: {said} ({self.too_large})")
+            return bytes(body)
 
 
 class _LostConnectionError(SourceError):
