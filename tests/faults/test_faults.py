@@ -262,7 +262,8 @@ def table(seen: Mapping[str, Seen]) -> str:
         p95 = every[int(0.95 * len(every))]
         back = -1.0 if one.recovered is None else one.recovered
         lines.append(
-            f"{name:22}{statistics.median(every):11.1f}{p95:9.1f}{every[-1]:9.1f}{back:14.1f}{one.grew:10}{one.peak / 1024:10.0f}"
+            f"{name:22}{statistics.median(every):11.1f}{p95:9.1f}{every[-1]:9.1f}"
+            f"{back:14.1f}{one.grew:10}{one.peak / 1024:10.0f}"
         )
     return "\n".join(lines)
 
