@@ -8,7 +8,7 @@ import pytest
 from tests.daemon.fakes import KV, Clock, Recorded, watching
 from tests.recorded import AT
 
-from palanca.daemon.fleet import View
+from palanca.daemon.fleet import View, aged
 from palanca.errors import NoTargetsError, SourceError, UsageError
 from palanca.model import Target
 
@@ -51,6 +51,20 @@ def test_a_source_without_targets_is_no_failure() -> None:
     assert poll.view.info(source.clock()).state == "ok"
 
 
+def test_what_an_answer_in_part_leaves_out() -> None:
+    """The engines that are missing stay as they were, but for an hour at most."""
+    source = Recorded(Clock())
+    watch = watching(source)
+    (known,) = watch.poll().view.diagnosis.targets  # type: ignore[union-attr]
+    source.state, source.name = "partial", "h200-A_kv_saturated"
+    source.clock.now = AT[source.name]
+    poll = watch.poll()
+    assert poll.result == "partial"
+    assert (aged(known),) == poll.view.left_out == watch.poll().view.left_out
+    watch._whole -= 3600
+    assert () == watch.poll().view.left_out
+
+
 def test_a_source_in_trouble_is_asked_half_as_often() -> None:
     """After three failures every second poll is left out; a success ends that."""
     source = Recorded(Clock(), failure=SourceError("refused"))
@@ -60,10 +74,22 @@ def test_a_source_in_trouble_is_asked_half_as_often() -> None:
         due.append(watch.due())
         if due[-1]:
             watch.poll()
+        source.clock.now += 30
     assert [True, True, True, False, True, False, True, False] == due
     source.failure = None
     watch.poll()
     assert [True, True, True] == [watch.due() for _ in range(3)]
+
+
+def test_a_poll_that_took_long_is_rest_enough() -> None:
+    """A server that hangs is asked again as soon as that has ended: it may have recovered long ago."""
+    source = Recorded(Clock(), failure=SourceError("no answer"))
+    watch = watching(source)
+    for _ in range(4):
+        watch.poll()
+    assert not watch.due()
+    source.clock.now += 60
+    assert watch.due()
 
 
 def test_a_fresh_diagnosis_of_the_past() -> None:
