@@ -32,6 +32,8 @@ WITHIN_S = 2 * INTERVAL_S
 MARGIN_S = 4.0
 """For the jitter of the polls (0.5 s), the poll itself, and a machine that does other things too."""
 PATHS = ("/diagnose", "/readyz", "/api/v1/targets")
+WRITTEN_S = 1.0
+"""/readyz tells of a poll at once; the snapshot is written just after it, and the history after that."""
 GREW_KIB = 40 * 1024
 LIMIT_KIB = 512 * 1024
 """What the shipped container may have."""
@@ -189,12 +191,13 @@ def endured(service: Running, proxy: Proxy, case: Case) -> Seen:
             rounds += 1
             time.sleep(PAUSE_S)
         seen.fresh = fresh.result()
+        time.sleep(WRITTEN_S)
         seen.ready = service.get("/readyz").status
         seen.source, seen.targets = source_of(service), statuses_of(service)
         seen.events = events_after(service, before)
         seen.open.append(critical(service))
     seen.recovered = until_ok(service, WITHIN_S + 4 * INTERVAL_S)
-    time.sleep(0.5)  # the snapshot is written just after the poll, and the history after that
+    time.sleep(WRITTEN_S)
     seen.after = statuses_of(service)
     seen.later = events_after(service, before)
     seen.open.append(critical(service))
