@@ -39,7 +39,8 @@ class Access:
 
     ``timeout`` in seconds bounds one question as a whole, with its redirects, retries and pauses; ``max_bytes`` the
     answers that are under way, unpacked, all together. ``attempts`` counts the first one; ``backoff`` is the first
-    pause in seconds, doubled each time. ``ca_file`` replaces the system's certificate authorities; ``insecure`` checks no certificate.
+    pause in seconds, doubled each time. ``ca_file`` replaces the system's certificate authorities; ``insecure`` checks
+    no certificate.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
