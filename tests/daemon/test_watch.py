@@ -8,7 +8,7 @@ import pytest
 from tests.daemon.fakes import KV, Clock, Recorded, watching
 from tests.recorded import AT
 
-from palanca.daemon.fleet import View, aged
+from palanca.daemon.fleet import View
 from palanca.errors import NoTargetsError, SourceError, UsageError
 from palanca.model import Target
 
@@ -39,11 +39,9 @@ def test_a_failure_keeps_what_was_known() -> None:
 
 
 def test_a_source_without_targets_is_no_failure() -> None:
-    """It answers: there is nothing to judge, and the engines of before are gone."""
-    source = Recorded(Clock())
+    """It answers, and there is nothing to judge."""
+    source = Recorded(Clock(), failure=NoTargetsError("no vLLM series"))
     watch = watching(source)
-    watch.poll()
-    source.failure = NoTargetsError("no vLLM series")
     poll = watch.poll()
     assert poll.result == "no-targets"
     assert poll.view.diagnosis is not None
@@ -51,18 +49,26 @@ def test_a_source_without_targets_is_no_failure() -> None:
     assert poll.view.info(source.clock()).state == "ok"
 
 
-def test_what_an_answer_in_part_leaves_out() -> None:
-    """The engines that are missing stay as they were, but for an hour at most."""
+def test_engines_are_not_gone_at_the_first_empty_answer() -> None:
+    """A Prometheus that lost its data has none until it has scraped; an answer with engines begins the count anew."""
     source = Recorded(Clock())
     watch = watching(source)
-    (known,) = watch.poll().view.diagnosis.targets  # type: ignore[union-attr]
-    source.state, source.name = "partial", "h200-A_kv_saturated"
-    source.clock.now = AT[source.name]
-    poll = watch.poll()
-    assert poll.result == "partial"
-    assert (aged(known),) == poll.view.left_out == watch.poll().view.left_out
-    watch._whole -= 3600
-    assert () == watch.poll().view.left_out
+    known = watch.poll().view.diagnosis
+    for _ in range(2):
+        source.failure = NoTargetsError("no vLLM series")
+        results = [watch.poll().result for _ in range(2)]
+        assert ["error", "error"] == results
+        assert known is not None
+        assert watch.view.diagnosis is not None
+        assert [one.target for one in known.targets] == [one.target for one in watch.view.diagnosis.targets]
+        assert "no vLLM series; the engines seen before are believed gone after 3 polls" in str(watch.view.error)
+        source.failure = None
+        source.clock.now += 30
+        assert watch.poll().result == "ok"
+    source.failure = NoTargetsError("no vLLM series")
+    assert ["error", "error", "no-targets"] == [watch.poll().result for _ in range(3)]
+    assert watch.view.diagnosis is not None
+    assert () == watch.view.diagnosis.targets
 
 
 def test_a_source_in_trouble_is_asked_half_as_often() -> None:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from palanca.verify import Verification
     from palanca.verifying import Trial
 
+EMPTY_POLLS = 3
+"""How often a server that had engines must answer that it has none: one that was restarted without its data has none
+until it has scraped, and that is no reason to end every episode."""
 DAY_S = 86400.0
 Result = Literal["ok", "partial", "no-targets", "error"]
 FAILURES_BEFORE_REST = 3
@@ -85,7 +88,7 @@ class Watch:
         self._catalogue, self._clock, self._timer = catalogue, clock, timer
         self._window = Window(catalogue, duty.source, duty.interval) if duty.windowed else None
         self._polling = threading.Lock()
-        self._failures, self._began, self._whole = 0, 0.0, 0.0
+        self._failures, self._began, self._whole, self._empties = 0, 0.0, 0.0, 0
         self.view = self._blank
 
     @property
@@ -120,7 +123,12 @@ class Watch:
         try:
             readings = self._readings(now)
         except NoTargetsError as error:
+            self._empties += 1
+            if self.view.diagnosis is not None and self.view.diagnosis.targets and self._empties < EMPTY_POLLS:
+                message = f"{error}; the engines seen before are believed gone after {EMPTY_POLLS} polls like this"
+                raise SourceError(message) from None
             return self._empty(now, error), "no-targets"
+        self._empties = 0
         diagnosis = self._judged(readings)
         return diagnosis, "partial" if diagnosis.source.state == "partial" else "ok"
 
