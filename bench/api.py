@@ -210,7 +210,8 @@ async def serve(name: str) -> None:
     """Serve one of the applications until SIGTERM."""
     server = Server(APPLICATIONS[name](), Listen("127.0.0.1", 0))
     print(server.url, flush=True)
-    await server.run_until_stopped(lambda: None)
+    server.heed(reload=lambda: None, stop=lambda: None)
+    await server.run_until_stopped()
 
 
 def main() -> None:
