@@ -91,6 +91,7 @@ def _duty(
         windowed=False,
         labels=dict(one.labels),
         fill=lambda: scraped.scrape(catalogue),
+        take_over=lambda before: scraped.take_over(before) if isinstance(before, ScrapeSource) else None,
     )
 
 

@@ -91,6 +91,15 @@ class ScrapeSource:
         for state in self._states.values():
             state.server.stop()
 
+    def take_over(self, other: ScrapeSource) -> None:
+        """Go on with the samples of another source, those of the servers that both know."""
+        with other._lock:
+            history, other._collector.history = other._collector.history, None
+        if history is not None:
+            history.keep_only(self._states)
+            with self._lock:
+                self._collector.history = history
+
     def scrape(self, catalogue: Catalogue) -> None:
         """Scrape every server once, to fill the rolling window between questions. Failures become ``up`` 0."""
         with self._lock, suppress(SourceError):
