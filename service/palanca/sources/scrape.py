@@ -116,13 +116,17 @@ class ScrapeSource:
         with self._lock:
             first = self._collector.history is None
             if first and question.at is not None:
-                raise UsageError("--at: a direct scrape knows only now (ask a Prometheus or a recording)")
+                raise UsageError(
+                    "a direct scrape knows only now: no moment can be chosen (ask a Prometheus or a recording)"
+                )
             history = self._collector.collect(catalogue, schedule(self._wait) if first else [0.0])
             start, newest = history.span()
             store = history.store()
             end = newest if question.at is None else question.at
             if not start <= end <= newest:
-                raise UsageError(f"--at {rfc3339(end)}: scraped from {rfc3339(start)} to {rfc3339(newest)} only")
+                raise UsageError(
+                    f"{rfc3339(end)} cannot be known: scraped from {rfc3339(start)} to {rfc3339(newest)} only"
+                )
             grid = grid_of(catalogue, start, end, self._spacing(start, newest))
             reader = SampleReader(store, catalogue.metrics, grid, matchers=question.matchers, servers=True)
             if question.matchers and not reader.discover().targets:
