@@ -159,9 +159,9 @@ class _Handler(BaseHTTPRequestHandler):
         if reply.raw:
             self._send(b"HTTP/1.1 200 OK\r\nX-Long: " + b"a" * 10_000, reply.drip)
             return
-        self.send_response(reply.status)
+        self.send_response_only(reply.status)
         length = len(reply.body) if reply.length is None else reply.length
-        for name, value in {"Content-Length": str(length), **reply.headers}.items():
+        for name, value in {"Content-Length": str(length), "Date": self.date_time_string(), **reply.headers}.items():
             self.send_header(name, value)
         self.end_headers()
         self._send(reply.body, reply.drip)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from tests.recorded import AT, store
 from palanca.diagnosis import diagnose
 from palanca.errors import NoTargetsError, SourceError
 from palanca.facts import add_facts
-from palanca.model import Catalogue, Readings, SourceInfo
+from palanca.model import Catalogue, Readings, SourceInfo, State
 from palanca.poll import Opened, Question, grid_for
 from palanca.render.document import document
 from palanca.signals.leaves import Discovery, Grid, Reader
@@ -51,14 +52,17 @@ class Recorded:
     samples: SampleStore
     asked: list[Grid] = field(default_factory=list)
     broken: bool = False
+    state: Literal["ok", "partial"] = "ok"
+    questions: list[Question] = field(default_factory=list)
 
     def open(self, question: Question, catalogue: Catalogue) -> Opened:
+        self.questions.append(question)
         if self.broken:
             raise SourceError("the cable is out")
         assert question.at is not None
         grid = grid_for(catalogue, question.at)
         reader = Spying(SampleReader(self.samples, catalogue.metrics, grid, matchers=question.matchers), self.asked)
-        return Opened(reader, grid, lambda: SourceInfo("recorded", KV), costly=True)  # type: ignore[arg-type]
+        return Opened(reader, grid, lambda: SourceInfo("recorded", KV, self.state), costly=True)  # type: ignore[arg-type]
 
 
 def at_once(samples: SampleStore, end: float) -> Readings:
@@ -165,3 +169,58 @@ def test_a_target_that_goes() -> None:
     window.poll(Question(), end - 60.0)
     source.samples = after
     same(window.poll(Question(), end - 30.0), at_once(after, window.moment(end - 30.0)))
+
+
+def test_what_was_read_in_part_is_read_again() -> None:
+    """As soon as a source answers in full, the past is as if it had never been otherwise."""
+    both = SampleStore([*all_series(store(KV)), *all_series(store(KV), instance="b:8000")])
+    source, end = Recorded(both), AT[KV]
+    window = Window(shipped(), source, INTERVAL)
+    window.poll(Question(), end - 120.0)
+    source.state, source.samples = "partial", without(both, "vllm:num_preemptions_total")
+    for before in (90.0, 60.0):
+        assert window.poll(Question(), end - before).source.state == "partial"
+    source.state, source.samples = "ok", both
+    same(window.poll(Question(), end - 30.0), at_once(both, window.moment(end - 30.0)))
+    assert [1, 1, 1, source.asked[0].steps] == [grid.steps for grid in source.asked[1:]]
+    same(window.poll(Question(), end), at_once(both, window.moment(end)))
+    assert source.asked[-1].steps == 1
+
+
+def test_samples_that_come_late_are_read() -> None:
+    """An engine without a sample for minutes, whose samples arrive after all, has its past."""
+    source, end = Recorded(store(KV)), AT[KV]
+    window = Window(shipped(), source, INTERVAL)
+    source.samples = SampleStore(cut(all_series(store(KV)), end - 330.0))
+    window.poll(Question(), end)
+    readings = window.poll(Question(), end + 30.0)
+    assert State.STALE == readings.signals["running_now"].states[0, -1]
+    source.samples = store(KV)
+    same(window.poll(Question(), end + 60.0), at_once(store(KV), window.moment(end + 60.0)))
+
+
+def test_an_engine_that_stays_silent_costs_nothing() -> None:
+    """It is asked for one instant again and again."""
+    source, end = Recorded(SampleStore(cut(all_series(store(KV)), AT[KV] - 330.0))), AT[KV]
+    window = Window(shipped(), source, INTERVAL)
+    for later in range(4):
+        window.poll(Question(), end + later * INTERVAL)
+    assert {1} == {grid.steps for grid in source.asked[1:]}
+
+
+def test_only_the_first_poll_may_take_its_time() -> None:
+    """From then on a question that takes longer than the interval comes too late."""
+    source, end = Recorded(store(KV)), AT[KV]
+    window = Window(shipped(), source, INTERVAL)
+    for now in (end - 60.0, end - 30.0, end + 3600.0):
+        window.poll(Question(), now)
+    assert [None, INTERVAL, None] == [question.patience for question in source.questions]
+
+
+def cut(series: list[Series], end: float) -> list[Series]:
+    kept = [(one, one.times <= end * 1000) for one in series]
+    return [Series(one.name, one.labels, one.times[early], one.values[early]) for one, early in kept if early.any()]
+
+
+def without(samples: SampleStore, name: str) -> SampleStore:
+    return SampleStore([one for one in all_series(samples) if one.name != name])

@@ -31,7 +31,10 @@ LOOKBACK_S = 600.0
 
 @dataclass(frozen=True)
 class Question:
-    """What a diagnosis is asked for. ``at`` is None for "the newest data"; ``window`` replaces those of the signals."""
+    """What a diagnosis is asked for. ``at`` is None for "the newest data"; ``window`` replaces those of the signals.
+
+    ``patience`` in seconds bounds each question to a server where it is shorter than the timeout of the source.
+    """
 
     at: float | None = None
     window: float | None = None
@@ -40,6 +43,7 @@ class Question:
     objectives: Mapping[str, float] = field(default_factory=dict)
     settings: Callable[[Target], Mapping[str, Fact]] | None = None
     thresholds: Overrides | None = None
+    patience: float | None = None
 
 
 @dataclass(frozen=True)

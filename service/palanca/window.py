@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=np.generic)
 
+_BEAT = "running_now"
+"""Every engine has it as long as it is scraped."""
+
 
 class Window:
     """The readings of one source at the last moments of a grid; ``interval`` is its spacing in seconds.
@@ -45,19 +48,28 @@ class Window:
 
     def poll(self, question: Question, now: float) -> Readings:
         """Read up to the moment of ``now``, facts included. Raises ``SourceError``; what is kept stays as it was."""
-        opened = self._source.open(replace(question, at=self.moment(now)), self._catalogue)
-        readings = self._moved(opened, question, self.moment(now))
+        end = self.moment(now)
+        patience = self._interval if self._missing(end) is not None else None
+        opened = self._source.open(replace(question, at=end, patience=patience), self._catalogue)
+        readings = self._moved(opened, question, end)
         self._kept = replace(some(readings, opened), source=opened.describe())
         return with_facts(self._catalogue, self._kept, question)
 
+    def _missing(self, end: float) -> int | None:
+        """Return how many steps of the grid are missing; None where all have to be read."""
+        if self._kept is None:
+            return None
+        new = round((end - float(self._kept.times[-1])) / self._interval)
+        return new if 0 < new < grid_for(self._catalogue, end, self._interval).steps else None
+
     def _moved(self, opened: Opened, question: Question, end: float) -> Readings:
         whole = grid_for(self._catalogue, end, self._interval)
-        kept = self._kept
-        new = whole.steps if kept is None else round((end - float(kept.times[-1])) / self._interval)
-        if kept is None or not 0 < new < whole.steps:
+        kept, new = self._kept, self._missing(end)
+        if kept is None or new is None:
             return self._read(opened, question, whole)
         latest = self._read(opened, question, Grid(end, new, self._interval))
-        if _returned(latest, kept):
+        whole_again = kept.source.state != "ok" and opened.describe().state == "ok"
+        if whole_again or _returned(latest, kept):
             return self._read(opened, question, whole)
         return joined(kept, latest, whole)
 
@@ -66,12 +78,26 @@ class Window:
 
 
 def _returned(latest: Readings, kept: Readings) -> bool:
-    """Whether a target that was not seen at the last poll has data from before it."""
-    known = set(kept.targets)
+    """Whether a target that was not seen at the last poll, or had no samples then, has data from before it."""
+    known = set(kept.targets) - _silent(kept)
     ago = float(latest.times[-1] - kept.times[-1])
+    silent = _silent(latest)
     return any(
-        target not in known and covered > ago for target, covered in zip(latest.targets, latest.covered, strict=True)
+        target not in known and target not in silent and covered > ago
+        for target, covered in zip(latest.targets, latest.covered, strict=True)
     )
+
+
+def _silent(readings: Readings) -> set[Target]:
+    """Return the targets without a sample at the last step: what should have come may come later."""
+    beat = readings.signals.get(_BEAT)
+    if beat is None:
+        return set()
+    return {
+        target
+        for target, state in zip(readings.targets, beat.states[:, -1], strict=True)
+        if state in {State.ABSENT, State.STALE}
+    }
 
 
 def joined(kept: Readings, latest: Readings, grid: Grid) -> Readings:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
-import numpy as np
 from tests.engines import catalogue, rule
 from tests.recorded import AT, store
 
@@ -37,6 +37,8 @@ class Recorded:
     url: str = "http://recorded"
     failure: SourceError | NoTargetsError | None = None
     hang: bool = False
+    name: str = KV
+    state: Literal["ok", "partial"] = "ok"
     questions: list[Question] = field(default_factory=list)
     stopped: threading.Event = field(default_factory=threading.Event)
     closed: bool = False
@@ -51,8 +53,8 @@ class Recorded:
             raise self.failure
         end = self.clock() if question.at is None else question.at
         grid = grid_for(catalogue, end)
-        reader = SampleReader(store(KV), catalogue.metrics, grid, matchers=question.matchers)
-        return Opened(reader, grid, lambda: SourceInfo("recorded", self.url), costly=True)
+        reader = SampleReader(store(self.name), catalogue.metrics, grid, matchers=question.matchers)
+        return Opened(reader, grid, lambda: SourceInfo("recorded", self.url, self.state), costly=True)
 
     def stop(self) -> None:
         self.stopped.set()
@@ -88,4 +90,4 @@ def few() -> Catalogue:
 
 def watching(source: Recorded, *, name: str = "eu", interval: float = 30.0, **labels: str) -> Watch:
     duty = Duty(name, source, Question(), interval, windowed=True, labels=labels)
-    return Watch(duty, few(), clock=source.clock, timer=lambda: float(np.random.default_rng().random()))
+    return Watch(duty, few(), clock=source.clock, timer=source.clock)

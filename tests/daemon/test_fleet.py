@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from palanca.daemon.fleet import View, aged, labelled, merged
+from palanca.daemon.fleet import View, aged, labelled, left_out, merged
 from palanca.model import Diagnosis, SourceInfo, Status, Target, TargetReport
 
 NOW = 1_800_000_000.0
@@ -53,6 +53,16 @@ def test_what_was_well_some_time_ago_is_unknown(before: Status, after: Status) -
     """Unknown is never ok; what was wrong is still worth knowing."""
     assert after == aged(report(before)).status
     assert after == merged([view("eu", report(before), error="refused")], NOW).targets[0].status
+
+
+def test_what_a_part_of_the_data_leaves_out() -> None:
+    """What is there is as it is now, what is not as it was, and what was well is unknown; in order."""
+    a, b, c, d = (report("ok", instance=name) for name in "abcd")
+    part = Diagnosis(NOW, SourceInfo("x", "http://x", "partial"), (replace(b, status="warning"),))
+    known = replace(view("eu", a, b, replace(c, status="critical")), left_out=(d,))
+    known = replace(known, diagnosis=part, left_out=left_out(part, known))
+    assert ["unknown", "warning", "critical", "unknown"] == [one.status for one in merged([known], NOW).targets]
+    assert ["b"] == [one.target.get("instance") for one in part.targets]
 
 
 def test_labels_are_added_and_never_replaced() -> None:

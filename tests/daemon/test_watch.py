@@ -39,16 +39,36 @@ def test_a_failure_keeps_what_was_known() -> None:
 
 
 def test_a_source_without_targets_is_no_failure() -> None:
-    """It answers: there is nothing to judge, and the engines of before are gone."""
-    source = Recorded(Clock())
+    """It answers, and there is nothing to judge."""
+    source = Recorded(Clock(), failure=NoTargetsError("no vLLM series"))
     watch = watching(source)
-    watch.poll()
-    source.failure = NoTargetsError("no vLLM series")
     poll = watch.poll()
     assert poll.result == "no-targets"
     assert poll.view.diagnosis is not None
     assert ((), ("no vLLM series",)) == (poll.view.diagnosis.targets, poll.view.diagnosis.source.warnings)
     assert poll.view.info(source.clock()).state == "ok"
+
+
+def test_engines_are_not_gone_at_the_first_empty_answer() -> None:
+    """A Prometheus that lost its data has none until it has scraped; an answer with engines begins the count anew."""
+    source = Recorded(Clock())
+    watch = watching(source)
+    known = watch.poll().view.diagnosis
+    for _ in range(2):
+        source.failure = NoTargetsError("no vLLM series")
+        results = [watch.poll().result for _ in range(2)]
+        assert ["error", "error"] == results
+        assert known is not None
+        assert watch.view.diagnosis is not None
+        assert [one.target for one in known.targets] == [one.target for one in watch.view.diagnosis.targets]
+        assert "no vLLM series; the engines seen before are believed gone after 3 polls" in str(watch.view.error)
+        source.failure = None
+        source.clock.now += 30
+        assert watch.poll().result == "ok"
+    source.failure = NoTargetsError("no vLLM series")
+    assert ["error", "error", "no-targets"] == [watch.poll().result for _ in range(3)]
+    assert watch.view.diagnosis is not None
+    assert () == watch.view.diagnosis.targets
 
 
 def test_a_source_in_trouble_is_asked_half_as_often() -> None:
@@ -60,10 +80,22 @@ def test_a_source_in_trouble_is_asked_half_as_often() -> None:
         due.append(watch.due())
         if due[-1]:
             watch.poll()
+        source.clock.now += 30
     assert [True, True, True, False, True, False, True, False] == due
     source.failure = None
     watch.poll()
     assert [True, True, True] == [watch.due() for _ in range(3)]
+
+
+def test_a_poll_that_took_long_is_rest_enough() -> None:
+    """A server that hangs is asked again as soon as that has ended: it may have recovered long ago."""
+    source = Recorded(Clock(), failure=SourceError("no answer"))
+    watch = watching(source)
+    for _ in range(4):
+        watch.poll()
+    assert not watch.due()
+    source.clock.now += 60
+    assert watch.due()
 
 
 def test_a_fresh_diagnosis_of_the_past() -> None:

@@ -5,16 +5,22 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
+from email.utils import formatdate
 from pathlib import Path
 
 import numpy as np
 import pytest
+import requests
 from tests.servers import Canned, Reply, Request, answering, free_port, prometheus, self_signed
+from urllib3.exceptions import ProtocolError
 
 from palanca.errors import SourceError, UsageError
-from palanca.sources.prometheus import MOST_WARNINGS, Prometheus
-from palanca.sources.session import Access, CarefulSession, split_url
+from palanca.sources.conversation import MOST_WARNINGS, Conversation
+from palanca.sources.prometheus import Prometheus
+from palanca.sources.session import Access, CarefulSession, explained, split_url
 
 QUICK = Access(timeout=5, backoff=0.01)
 ROW = {"metric": {"__name__": "up", "job": "vllm"}, "value": [1_800_000_000.123, "1"]}
@@ -131,6 +137,66 @@ def test_partial_answers_are_said() -> None:
         client.query("x", 1)
         assert MOST_WARNINGS == len(client.warnings)
         assert 300 == max(len(text) for text in client.warnings)
+
+
+def test_a_connection_that_is_reset() -> None:
+    """The system's own words are told, once."""
+    reset = requests.exceptions.ChunkedEncodingError(
+        ProtocolError(
+            "Connection broken: ConnectionResetError(104, 'Connection reset by peer')",
+            ConnectionResetError(104, "Connection reset by peer"),
+        )
+    )
+    assert "u: the answer broke off: Connection reset by peer (does it restart?)" == str(explained(reset, "u"))
+
+
+def test_conversations_keep_apart() -> None:
+    """What the answers of one diagnosis say is no matter of another that goes on at the same time."""
+    replies = {"a": answer(ROW, warnings=["store a: down"]), "b": answer(ROW), "c": answer(ROW, warnings=["late"])}
+    with asking(lambda request: replies[request.form["query"][0]]) as (_server, client):
+        first, second = Conversation(client), Conversation(client)
+        with ThreadPoolExecutor(4) as pool:
+            for _ in range(20):
+                pool.submit(first.query, "a", 1)
+                pool.submit(second.query, "b", 1)
+        client.query("c", 1)
+        assert ("partial", ("store a: down",)) == (first.info().state, first.info().warnings)
+        assert ("ok", ()) == (second.info().state, second.info().warnings)
+        assert ("partial", ("late",)) == (client.info().state, client.info().warnings)
+
+
+@pytest.mark.parametrize(
+    ("ahead", "state", "said"), [(600, "stale", "s ahead of ours"), (-600, "stale", "s behind ours"), (20, "ok", "")]
+)
+def test_a_clock_that_is_off(ahead: float, state: str, said: str) -> None:
+    """What a server with another clock has of now cannot be told."""
+
+    def dated(_: Request) -> Reply:
+        return replace(answer(ROW), headers={"Date": formatdate(time.time() + ahead, usegmt=True)})
+
+    with asking(dated) as (_server, client):
+        client.query("x", 1)
+        info = client.info()
+    assert state == info.state
+    assert said in (info.error or "")
+
+
+def test_a_date_that_is_none() -> None:
+    """Then nothing is known of the clock."""
+    with asking(replace(answer(ROW), headers={"Date": "soon"})) as (_server, client):
+        client.query("x", 1)
+        assert client.info().state == "ok"
+
+
+def test_patience_is_shorter_than_the_timeout() -> None:
+    """A question of an impatient conversation ends early, and those of others do not."""
+    reply = replace(answer(ROW), drip=0.02)
+    with asking(reply) as (_server, client):
+        begin = time.monotonic()
+        with pytest.raises(SourceError, match=r"within 0\.3 s .*Poll it less often"):
+            Conversation(client, 0.3).query("x", 1)
+        assert time.monotonic() - begin < 1.5
+        assert 1 == len(Conversation(client, 60.0).query("x", 1))
 
 
 def test_version() -> None:

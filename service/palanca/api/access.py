@@ -38,7 +38,7 @@ class Tokens:
     """The tokens that are known. Only their digests are kept, so that all comparisons take equally long."""
 
     def __init__(self, tokens: Iterable[Token]) -> None:
-        self._known = tuple((_digest(one.secret), Caller(one.name, one.scope)) for one in tokens)
+        self._known = tuple((_digest(one.secret.encode()), Caller(one.name, one.scope)) for one in tokens)
 
     def __bool__(self) -> bool:
         """Whether there are any."""
@@ -49,25 +49,28 @@ class Tokens:
 
         None for anybody else. Every known token is compared, whichever fits.
         """
-        presented = _digest(_secret(authorization))
+        secret = _secret(authorization)
+        presented = _digest(secret)
         found = None
         for digest, caller in self._known:
             if hmac.compare_digest(digest, presented):
                 found = caller
-        return found
+        return found if secret else None  # an empty secret, should there be one, is nobody's
 
 
-def _digest(secret: str) -> bytes:
-    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()
+def _digest(secret: bytes) -> bytes:
+    return hashlib.sha256(secret).digest()
 
 
-def _secret(authorization: str) -> str:
+def _secret(authorization: str) -> bytes:
+    """The secret as bytes; headers arrive as ISO 8859-1, whatever they hold."""
     kind, _, rest = authorization.strip().partition(" ")
+    sent = rest.strip().encode("latin-1", "replace")
     if kind.lower() == "bearer":
-        return rest.strip()
+        return sent
     if kind.lower() == "basic":
         try:
-            return base64.b64decode(rest.strip(), validate=True).decode().partition(":")[2]
-        except (binascii.Error, UnicodeDecodeError):
-            return ""
-    return ""
+            return base64.b64decode(sent, validate=True).partition(b":")[2]
+        except binascii.Error:
+            return b""
+    return b""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from starlette.responses import Response
 
@@ -20,7 +20,7 @@ _LONGEST_ACCEPT = 1000
 
 def accepted(accept: str) -> Kind | None:
     """Choose a representation by the header ``Accept``; JSON where several are as good; None where none fits."""
-    if not accept or accept == "*/*":
+    if not accept.strip() or accept == "*/*":
         return "application/json"
     best: tuple[float, int] | None = None
     chosen: Kind | None = None
@@ -54,6 +54,18 @@ def _q(parameters: list[str]) -> float:
     return 1.0
 
 
+ETAG: dict[str, Any] = {
+    "ETag": {
+        "description": "Changes with the content.",
+        "schema": {"type": "string"},
+        "example": 'W/"7146e4bcde88ce09d18d"',
+    }
+}
+UNCHANGED: dict[int | str, dict[str, Any]] = {
+    304: {"description": "Nothing has changed since the answer with that entity tag.", "headers": ETAG}
+}
+
+
 def answer(packed: Packed, kind: str, headers: Headers, more: Mapping[str, str] | None = None) -> Response:
     """Send a body, or 304 where the client has it; packed where the client can unpack it."""
     said = {"ETag": packed.etag, "Cache-Control": "no-cache", "Vary": "Accept, Accept-Encoding", **(more or {})}
@@ -72,5 +84,9 @@ def _known(tags: str, etag: str) -> bool:
 
 
 def _unpacks(accept_encoding: str) -> bool:
-    parts = [part.replace(" ", "").lower() for part in accept_encoding.split(",")]
-    return any(part.partition(";")[0] == "gzip" and not part.endswith((";q=0", ";q=0.0")) for part in parts)
+    """Whether gzip is welcome (RFC 9110, 12.5.3)."""
+    found: dict[str, float] = {}
+    for part in accept_encoding.split(","):
+        name, *parameters = (piece.strip().lower() for piece in part.split(";"))
+        found[name] = _q(parameters)
+    return found.get("gzip", found.get("x-gzip", found.get("*", 0.0))) > 0

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 
 from palanca import __version__
 from palanca.api import diagnose, docs, health, lists, rules
-from palanca.api.problems import Problem, install
+from palanca.api.openapi import completed
+from palanca.api.problems import install
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,6 +40,7 @@ def application(
         description=DESCRIPTION,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,  # a redirect would name the address as this server knows it, not as the client does
         lifespan=lifespan,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         openapi_tags=[
@@ -50,8 +52,10 @@ def application(
         ],
     )
     install(app)
+    answers = diagnose.Answers(backend)
+    app.add_middleware(diagnose.Ready, answers=answers)
     routers = [
-        diagnose.router(backend),
+        diagnose.router(backend, answers),
         lists.router(backend),
         rules.router(backend),
         health.router(backend, __version__, metrics),
@@ -60,30 +64,16 @@ def application(
     ]
     for router in routers:
         app.include_router(router)
-    _with_problem(app)
+    _with_document(app)
     return app
 
 
-def _with_problem(app: FastAPI) -> None:
-    """Name the problem document among the schemas, and the two ways to show a token."""
+def _with_document(app: FastAPI) -> None:
     original = app.openapi
 
-    def openapi() -> dict[str, object]:
+    def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            schema = original()
-            components = schema.setdefault("components", {})
-            components.setdefault("schemas", {})["Problem"] = _flat(Problem.model_json_schema())
-            components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-            schema["security"] = [{}, {"token": []}]
-        return app.openapi_schema or {}
+            app.openapi_schema = completed(original())
+        return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]
-
-
-def _flat(schema: dict[str, object]) -> dict[str, object]:
-    definitions = schema.pop("$defs", {})
-    fault = definitions["Fault"] if isinstance(definitions, dict) else {}
-    properties = schema["properties"]
-    if isinstance(properties, dict):
-        properties["errors"]["items"] = fault
-    return schema

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import fastapi_offline
-from fastapi import APIRouter, HTTPException
-from starlette.responses import FileResponse, HTMLResponse, Response
+from fastapi import APIRouter, HTTPException, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import HTMLResponse, Response
+
+from palanca.api.answers import answer
+from palanca.daemon.snapshot import Packed, packed
 
 _FILES = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css"}
 _FOLDER = Path(fastapi_offline.__file__).parent / "static"
@@ -46,9 +51,15 @@ def router() -> APIRouter:
         return Response(_START, media_type="text/javascript")
 
     @made.get("/docs/{name}")
-    async def file(name: str) -> Response:
+    async def file(request: Request, name: str) -> Response:
         if name not in _FILES:
             raise HTTPException(404, "no such file")
-        return FileResponse(_FOLDER / name, media_type=_FILES[name], headers={"Cache-Control": "max-age=86400"})
+        body = await run_in_threadpool(_file, name)
+        return answer(body, _FILES[name], request.headers, {"Cache-Control": "private, max-age=86400"})
 
     return made
+
+
+@cache
+def _file(name: str) -> Packed:
+    return packed((_FOLDER / name).read_bytes())

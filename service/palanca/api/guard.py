@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 
 from palanca.api.access import ANYBODY, Caller, Tokens
-from palanca.api.problems import problem
+from palanca.api.problems import FAILED, problem
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 OPEN = frozenset({"/healthz", "/readyz"})
 METRICS = "/metrics"
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
+METHODS = READING | {"POST", "PUT", "PATCH", "DELETE"}
+"""Those that are counted by name: a client may send any word."""
 LARGEST_BODY = 1024**2
 """Bytes: a thousand times a note, and ten times what Alertmanager sends."""
 LONGEST_QUERY = 16 * 1024
@@ -38,6 +42,9 @@ SECURITY_HEADERS: Mapping[str, str] = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
+_ALWAYS: tuple[tuple[bytes, bytes], ...] = tuple(
+    (name.lower().encode(), value.encode()) for name, value in {**SECURITY_HEADERS, "Cache-Control": "no-store"}.items()
+)
 _ASK_WHO = {"WWW-Authenticate": 'Bearer realm="palanca", Basic realm="palanca", charset="UTF-8"'}
 
 
@@ -93,11 +100,18 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request pass, or answer it with a problem."""
-        if scope["type"] != "http":
+        if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
-            return
-        begin = self._timer()
-        exchange = _Exchange(receive, send)
+        elif scope["type"] == "websocket":  # there is none, and nobody would ask for a token
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            await self._http(scope, receive, send)
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begin, method = self._timer(), scope["method"]
+        exchange = _Exchange(receive, send, bare=method == "HEAD")
+        if exchange.bare:
+            scope = {**scope, "method": "GET"}  # RFC 9110, 9.3.2: the same answer, its body left out
         caller, refusal = self._admitted(scope)
         try:
             if refusal is not None:
@@ -108,22 +122,21 @@ class Guard:
         finally:
             status = exchange.status or HTTPStatus.INTERNAL_SERVER_ERROR
             route = getattr(scope.get("route"), "path", "") or "other"
-            self._served(Served(scope["method"], route, status, self._timer() - begin))
-            if scope["method"] not in READING:
+            counted = method if method in METHODS else "other"
+            self._served(Served(counted, route, status, self._timer() - begin))
+            if method not in READING:
                 client = scope.get("client")
                 name = caller.name if caller else "unknown"
-                self._audit(Audited(name, client[0] if client else "", scope["method"], scope["path"], status))
+                self._audit(Audited(name, client[0] if client else "", method, scope["path"], status))
 
     async def _run(self, scope: Scope, exchange: _Exchange) -> None:
         try:
             async with asyncio.timeout(self._longest):
                 await self._app(scope, exchange.receive, exchange.send)
-        except _TooLargeError:
-            await exchange.instead(scope, 413, f"the body has more than {LARGEST_BODY:,} bytes")
         except TimeoutError:
             await exchange.instead(scope, 503, f"no answer within {self._longest:g} s; the server is overloaded")
         except Exception:
-            await exchange.instead(scope, 500, "palanca failed; its log says more")
+            await exchange.instead(scope, 500, FAILED)
             raise
 
     def _admitted(self, scope: Scope) -> tuple[Caller | None, ASGIApp | None]:
@@ -148,18 +161,27 @@ def _malformed(scope: Scope, headers: Headers) -> ASGIApp | None:
         return None
     length = headers.get("content-length", "")
     if length.isdecimal() and int(length) > LARGEST_BODY:
-        return problem(413, f"the body has more than {LARGEST_BODY:,} bytes")
+        return problem(413, _TOO_LARGE, headers=_HANG_UP)
+    has_body = length not in {"", "0"} or "transfer-encoding" in headers
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":  # which a page of another site cannot send without being asked first
+    # A page of another site can send POST with any other type without asking first, and no other method.
+    if kind != "application/json" and (has_body or scope["method"] == "POST"):
         return problem(415, "send Content-Type: application/json")
     return None
 
 
+_TOO_LARGE = f"the body has more than {LARGEST_BODY:,} bytes"
+_HANG_UP = {"Connection": "close"}
+"""What is left of the body would have to be read before the next request."""
+
+
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\s/?#@:,\[\]]+))(?::[0-9]{1,5})?")
+
+
 def _host(header: str) -> str:
-    try:
-        return (urlsplit(f"//{header}").hostname or "").lower()
-    except ValueError:
-        return ""
+    """Name or address without the port; empty for what is no host."""
+    found = _HOST.fullmatch(header.lower())
+    return (found[1] or found[2]) if found else ""
 
 
 def own_hosts(host: str, external_url: str | None) -> frozenset[str]:
@@ -168,32 +190,33 @@ def own_hosts(host: str, external_url: str | None) -> frozenset[str]:
     return frozenset(names | ({urlsplit(external_url).hostname or ""} if external_url else set()))
 
 
-class _TooLargeError(Exception):
-    """More of a body has come than is read."""
-
-
 class _Exchange:
-    """One request and its answer: counts what comes in, and adds the headers that every answer has."""
+    """One request and its answer: counts what comes in, and adds the headers that every answer has.
 
-    def __init__(self, receive: Receive, send: Send) -> None:
-        self._receive, self._send = receive, send
+    ``bare``: the answer's body is left out.
+    """
+
+    def __init__(self, receive: Receive, send: Send, *, bare: bool) -> None:
+        self._receive, self._send, self.bare = receive, send, bare
         self._size = 0
         self.status: int | None = None
 
     async def receive(self) -> Message:
+        """Return the next piece. Raises ``HTTPException``, which every layer of the application lets through."""
         message = await self._receive()
         self._size += len(message.get("body", b""))
         if self._size > LARGEST_BODY:
-            raise _TooLargeError
+            raise HTTPException(413, _TOO_LARGE, _HANG_UP)
         return message
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            headers = MutableHeaders(scope=message)
-            for name, value in SECURITY_HEADERS.items():
-                headers.setdefault(name, value)
-            headers.setdefault("Cache-Control", "no-store")
+            headers = message.get("headers", ())
+            given = {name for name, _ in headers}
+            message = {**message, "headers": [*headers, *(one for one in _ALWAYS if one[0] not in given)]}
+        elif self.bare and message["type"] == "http.response.body":
+            message = {**message, "body": b""}
         await self._send(message)
 
     async def instead(self, scope: Scope, status: int, detail: str) -> None:

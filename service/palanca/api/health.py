@@ -51,7 +51,14 @@ def router(backend: Backend, version: str, metrics: Callable[[], bytes]) -> APIR
     @made.get(
         "/metrics",
         response_class=Response,
-        responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+        responses={
+            200: {
+                "description": "Metrics.",
+                "content": {
+                    "text/plain": {"schema": {"type": "string"}, "example": 'palanca_targets{status="ok"} 3.0\n'}
+                },
+            }
+        },
     )
     async def exposition() -> Response:
         """Give what palanca measures of itself, in the text format of Prometheus."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from palanca.api.answers import ETAG, UNCHANGED, answer
 from palanca.api.problems import described
-from palanca.api.selection import LARGEST_PAGE, MOST_VALUES, Matcher, Moment, Text
+from palanca.api.selection import LARGEST_PAGE, MOST_VALUES, Matcher, Moment, NoParameters, Text
+from palanca.daemon.snapshot import packed
 from palanca.history.documents import EpisodesDocument, EventsDocument, OneEpisodeDocument
 from palanca.history.entries import EventKind
 from palanca.history.reader import EpisodeQuery, EventQuery
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from palanca.history.facade import History
     from palanca.render.document import Part
 
+RESPONSES: dict[int | str, dict[str, Any]] = {200: {"headers": ETAG}, **UNCHANGED}
 LARGEST_ID = 2**53
 LONGEST_NOTE = 2000
 
@@ -34,19 +38,34 @@ class Past(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     from_: Moment | None = Field(
-        default=None, alias="from", description="Not before: RFC 3339, unix seconds, or -24h before now."
+        default=None,
+        alias="from",
+        description="Not before: RFC 3339, unix seconds, or -24h before now.",
+        examples=["-24h"],
     )
-    to: Moment | None = Field(default=None, description="Not after; the same forms.")
-    source: list[Text] = Field(default_factory=list, max_length=MOST_VALUES, description="Only this source.")
-    rule: list[Text] = Field(default_factory=list, max_length=MOST_VALUES, description="Only this rule.")
+    to: Moment | None = Field(default=None, description="Not after; the same forms.", examples=["2026-11-29T20:09:11Z"])
+    source: list[Text] = Field(
+        default_factory=list, max_length=MOST_VALUES, description="Only this source.", examples=[["prometheus"]]
+    )
+    rule: list[Text] = Field(
+        default_factory=list, max_length=MOST_VALUES, description="Only this rule.", examples=[["kv-cache-saturated"]]
+    )
     severity: list[Severity] = Field(
-        default_factory=list, max_length=MOST_VALUES, description="Only episodes whose worst severity is this."
+        default_factory=list,
+        max_length=MOST_VALUES,
+        description="Only episodes whose worst severity is this.",
+        examples=[["critical"]],
     )
     match: list[Matcher] = Field(
-        default_factory=list, max_length=MOST_VALUES, description="Only targets with this label, as LABEL=VALUE."
+        default_factory=list,
+        max_length=MOST_VALUES,
+        description="Only targets with this label, as LABEL=VALUE.",
+        examples=[["namespace=prod"]],
     )
-    limit: int = Field(default=100, ge=1, le=LARGEST_PAGE, description="At most so many.")
-    cursor: str | None = Field(default=None, max_length=100, description="The `next` of the page before.")
+    limit: int = Field(default=100, ge=1, le=LARGEST_PAGE, description="At most so many.", examples=[20])
+    cursor: str | None = Field(
+        default=None, max_length=100, description="The `next` of the page before.", examples=["1795982951.0_42"]
+    )
 
     def begin_end(self, now: float) -> tuple[float | None, float | None]:
         """Both moments, unix seconds."""
@@ -62,15 +81,21 @@ class Past(BaseModel):
 class AskedEpisodes(Past):
     """Parameters of the list of episodes."""
 
-    cause: list[Cause] = Field(default_factory=list, max_length=MOST_VALUES, description="Only this cause.")
-    open: bool = Field(default=False, description="Only those that fire now.")
+    cause: list[Cause] = Field(
+        default_factory=list, max_length=MOST_VALUES, description="Only this cause.", examples=[["kv-capacity"]]
+    )
+    open: bool = Field(default=False, description="Only those that fire now.", examples=[True])
 
 
 class AskedEvents(Past):
     """Parameters of the list of events."""
 
-    kind: list[EventKind] = Field(default_factory=list, max_length=MOST_VALUES, description="Only this kind.")
-    episode: int | None = Field(default=None, ge=1, le=LARGEST_ID, description="Only those of this episode.")
+    kind: list[EventKind] = Field(
+        default_factory=list, max_length=MOST_VALUES, description="Only this kind.", examples=[["began", "resolved"]]
+    )
+    episode: int | None = Field(
+        default=None, ge=1, le=LARGEST_ID, description="Only those of this episode.", examples=[42]
+    )
 
 
 class Acknowledgement(BaseModel):
@@ -78,24 +103,32 @@ class Acknowledgement(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    note: str = Field(default="", max_length=LONGEST_NOTE, description="What to tell others.")
+    note: str = Field(
+        default="", max_length=LONGEST_NOTE, description="What to tell others.", examples=["bigger pool rolling out"]
+    )
     who: str | None = Field(
-        default=None, min_length=1, max_length=200, description="Who it is; by default the name of the token."
+        default=None,
+        min_length=1,
+        max_length=200,
+        description="Who it is; by default the name of the token.",
+        examples=["ana"],
     )
 
 
-EpisodeId = Annotated[int, Path(ge=1, le=LARGEST_ID, description="Number of the episode.")]
+EpisodeId = Annotated[int, Path(ge=1, le=LARGEST_ID, description="Number of the episode.", examples=[42])]
 
 
 def router(backend: Backend, history: History | NoHistory) -> APIRouter:
     """Make the routes."""
     made = APIRouter(prefix="/api/v1/history", tags=["history"])
 
-    def sent(document: Part) -> Response:
-        return Response(document.model_dump_json(by_alias=True), media_type="application/json")
+    async def sent(request: Request, read: Callable[[], Part]) -> Response:
+        """``read`` asks the database, and may be slow to write too."""
+        body = await run_in_threadpool(lambda: packed(read().model_dump_json(by_alias=True).encode()))
+        return answer(body, "application/json", request.headers)
 
-    @made.get("", response_model=EpisodesDocument, responses=described(400, 401, 422))
-    async def episodes(asked: Annotated[AskedEpisodes, Query()]) -> Response:
+    @made.get("", response_model=EpisodesDocument, responses=RESPONSES | described(400, 422))
+    async def episodes(request: Request, asked: Annotated[AskedEpisodes, Query()]) -> Response:
         """Episodes, the newest first: what was wrong, since when, how bad, and what was recommended."""
         begin, end = asked.begin_end(backend.now())
         query = EpisodeQuery(
@@ -110,10 +143,10 @@ def router(backend: Backend, history: History | NoHistory) -> APIRouter:
             causes=asked.cause,
             open_only=asked.open,
         )
-        return sent(await run_in_threadpool(history.episodes, query))
+        return await sent(request, lambda: history.episodes(query))
 
-    @made.get("/events", response_model=EventsDocument, responses=described(400, 401, 422))
-    async def events(asked: Annotated[AskedEvents, Query()]) -> Response:
+    @made.get("/events", response_model=EventsDocument, responses=RESPONSES | described(400, 422))
+    async def events(request: Request, asked: Annotated[AskedEvents, Query()]) -> Response:
         """What happened, the newest first: episodes, targets that came and went, restarts, changed configuration."""
         begin, end = asked.begin_end(backend.now())
         query = EventQuery(
@@ -128,25 +161,36 @@ def router(backend: Backend, history: History | NoHistory) -> APIRouter:
             kinds=asked.kind,
             episode=asked.episode,
         )
-        return sent(await run_in_threadpool(history.events, query))
+        return await sent(request, lambda: history.events(query))
 
-    @made.get("/{episode_id}", response_model=OneEpisodeDocument, responses=described(401, 404, 422))
-    async def episode(episode_id: EpisodeId) -> Response:
-        """One episode."""
-        found = await run_in_threadpool(history.episode, episode_id)
-        if found.episode is None and found.history.enabled:
-            raise _unknown(episode_id)
-        return sent(found)
+    @made.get("/{episode_id}", response_model=OneEpisodeDocument, responses=RESPONSES | described(404, 422))
+    async def episode(request: Request, episode_id: EpisodeId, _: Annotated[NoParameters, Query()]) -> Response:
+        """One episode; null where the history cannot be read now, which `history.reason` explains."""
 
-    @made.post("/{episode_id}/acknowledge", response_model=OneEpisodeDocument, responses=described(401, 404, 422, 503))
-    async def acknowledge(request: Request, episode_id: EpisodeId, said: Acknowledgement) -> Response:
-        """Say that somebody looks after an episode; once more changes nothing but the note."""
+        def read() -> OneEpisodeDocument:
+            found = history.episode(episode_id)
+            if found.episode is None and found.history.enabled:
+                raise _unknown(episode_id)
+            return found
+
+        return await sent(request, read)
+
+    @made.post(
+        "/{episode_id}/acknowledge",
+        response_model=OneEpisodeDocument,
+        responses=described(400, 404, 422),
+    )
+    async def acknowledge(
+        request: Request, episode_id: EpisodeId, said: Acknowledgement, _: Annotated[NoParameters, Query()]
+    ) -> Response:
+        """Say that somebody looks after an episode; another name or note takes the place of the last."""
         caller: Caller = request.state.caller
         who = said.who or caller.name
         noted = await run_in_threadpool(history.acknowledge, episode_id, who, said.note, backend.now())
         if noted is None:
             raise _unknown(episode_id)
-        return sent(await run_in_threadpool(history.episode, episode_id))
+        found = await run_in_threadpool(history.episode, episode_id)
+        return Response(found.model_dump_json(by_alias=True), media_type="application/json")
 
     return made
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from pydantic import Field
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from palanca.api.answers import answer
-from palanca.api.problems import described
+from palanca.api.answers import ETAG, UNCHANGED, answer
+from palanca.api.memory import Memory
+from palanca.api.paging import HEADERS, paged
+from palanca.api.problems import LONGEST_ECHO, described
 from palanca.api.selection import LARGEST_PAGE, Text, Where
 from palanca.daemon.snapshot import Packed, packed
 from palanca.diagnosis import rank
-from palanca.model import Cause, Diagnosis, Severity, Status
+from palanca.errors import UsageError
+from palanca.expressions import nearest
+from palanca.model import Catalogue, Cause, Diagnosis, Severity, Status
 from palanca.quantities import rfc3339
 from palanca.render.document import (
     BottleneckDocument,
@@ -34,7 +38,7 @@ from palanca.render.document import (
 
 if TYPE_CHECKING:
     from palanca.api.backend import Backend
-    from palanca.model import Catalogue, TargetReport
+    from palanca.model import TargetReport
 
 
 class WorstDocument(Part):
@@ -112,36 +116,53 @@ class Signals(Part):
     signals: tuple[SignalRow, ...] = Field(description="One row per signal.")
 
 
+Listed = Targets | Findings | Signals
+
+
 class AskedSignals(Where):
     """Parameters of the list of signals."""
 
     name: Annotated[list[Text], Field(max_length=LARGEST_PAGE)] = Field(
-        default_factory=list, description="Only this signal (repeatable: any of them)."
+        default_factory=list,
+        description="Only this signal (repeatable: any of them).",
+        examples=[["kv_cache_usage", "ttft_p99"]],
     )
+
+
+RESPONSES: dict[int | str, dict[str, Any]] = {200: {"headers": {**ETAG, **HEADERS}}, **UNCHANGED, **described(422)}
 
 
 def router(backend: Backend) -> APIRouter:
     """Make the routes."""
     made = APIRouter(prefix="/api/v1", tags=["lists"])
+    memory = Memory(backend)
 
-    async def sent(request: Request, document: Part) -> Response:
-        body: Packed = await run_in_threadpool(lambda: packed(document.model_dump_json(by_alias=True).encode()))
-        return answer(body, "application/json", request.headers)
+    async def sent(
+        request: Request, where: Where, name: str, make: Callable[[Diagnosis, Catalogue], Listed]
+    ) -> Response:
+        def body(diagnosis: Diagnosis, catalogue: Catalogue) -> tuple[Packed, dict[str, str]]:
+            document = make(diagnosis, catalogue)
+            return packed(document.model_dump_json(by_alias=True).encode()), paged(request, where, document.total)
 
-    @made.get("/targets", response_model=Targets, responses=described(401, 422))
+        found = await memory.answer((name, request.scope["query_string"].decode("latin-1")), body)
+        return answer(found.packed, "application/json", request.headers, found.headers)
+
+    @made.get("/targets", response_model=Targets, responses=RESPONSES)
     async def targets(request: Request, where: Annotated[Where, Query()]) -> Response:
         """All engines with their status, release, worst finding and bottleneck."""
-        return await sent(request, targets_of(backend.snapshot.diagnosis, where))
+        return await sent(request, where, "targets", lambda diagnosis, _: targets_of(diagnosis, where))
 
-    @made.get("/findings", response_model=Findings, responses=described(401, 422))
+    @made.get("/findings", response_model=Findings, responses=RESPONSES)
     async def findings(request: Request, where: Annotated[Where, Query()]) -> Response:
         """All findings of all engines; those that are firing, severe and at the root first."""
-        return await sent(request, findings_of(backend.snapshot.diagnosis, where))
+        return await sent(request, where, "findings", lambda diagnosis, _: findings_of(diagnosis, where))
 
-    @made.get("/signals", response_model=Signals, responses=described(401, 422))
+    @made.get("/signals", response_model=Signals, responses=RESPONSES | described(400))
     async def signals(request: Request, where: Annotated[AskedSignals, Query()]) -> Response:
         """Signals with their values at every engine: all of them, or those that are named."""
-        return await sent(request, signals_of(backend.snapshot.diagnosis, where, backend.catalogue))
+        return await sent(
+            request, where, "signals", lambda diagnosis, catalogue: signals_of(diagnosis, where, catalogue)
+        )
 
     return made
 
@@ -186,7 +207,11 @@ def findings_of(diagnosis: Diagnosis, where: Where) -> Findings:
 
 
 def signals_of(diagnosis: Diagnosis, where: AskedSignals, catalogue: Catalogue) -> Signals:
-    """Return the signals that are named, or all; paging counts engines."""
+    """Return the signals that are named, or all; paging counts engines. Raises ``UsageError`` for unknown names."""
+    for name in where.name:
+        if name not in catalogue.signals:
+            near = nearest(name, catalogue.signals)
+            raise UsageError(f"there is no signal {name[:LONGEST_ECHO]!r}" + (f" ({near})" if near else ""))
     reports = where.reports(diagnosis)
     page = where.page(reports)
     rows = []

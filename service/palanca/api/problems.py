@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 MEDIA_TYPE = "application/problem+json"
-_LONGEST_ECHO = 200
+FAILED = "palanca failed; its log says more"
+LONGEST_ECHO = 200
 RETRY_AFTER_S = 5
 
 
@@ -46,28 +47,49 @@ def problem(
     status: int, detail: str, *, errors: Sequence[Fault] = (), headers: Mapping[str, str] | None = None
 ) -> Response:
     """Make a response that says what went wrong."""
-    document = Problem(
-        title=HTTPStatus(status).phrase, status=status, detail=encodable(detail), errors=tuple(errors)
-    ).model_dump_json()
+    title = _TEXTS[status][1] if status in _TEXTS else HTTPStatus(status).phrase  # which Python changes now and then
+    document = Problem(title=title, status=status, detail=encodable(detail), errors=tuple(errors)).model_dump_json()
     return Response(document, status, headers=dict(headers or {}), media_type=MEDIA_TYPE)
+
+
+_TEXTS: Mapping[int, tuple[str, str, str]] = {
+    400: ("A parameter cannot be meant.", "Bad Request",
+          "there is no signal 'kv_cache_usag' (did you mean kv_cache_usage?)"),
+    401: ("A token is needed.", "Unauthorized", "a token is needed: send Authorization: Bearer TOKEN"),
+    403: ("The token does not allow this.", "Forbidden",
+          "the token grafana may read only; a token of scope write is needed"),
+    404: ("There is no such thing.", "Not Found", "no rule 'kv-cache' (did you mean kv-cache-saturated?)"),
+    406: ("None of the accepted media types can be given.", "Not Acceptable",
+          "this can be given as application/json, text/markdown, text/plain"),
+    413: ("The body is too large.", "Content Too Large", "the body has more than 1,048,576 bytes"),
+    414: ("The query is too long.", "URI Too Long", "the query has more than 16,384 characters"),
+    415: ("The body must be application/json.", "Unsupported Media Type", "send Content-Type: application/json"),
+    421: ("The name in `Host` is not that of the server, which asks for no tokens.", "Misdirected Request",
+          "this name is not that of the server (palanca knows itself by external_url)"),
+    422: ("A parameter or the body is not valid; `errors` has each fault.", "Unprocessable Content",
+          "limit: Input should be greater than or equal to 1"),
+    500: ("A fault of palanca.", "Internal Server Error", "palanca failed; its log says more"),
+    503: ("Not possible at the moment; the detail says why.", "Service Unavailable",
+          "10 fresh diagnoses are under way or waiting; ask again later"),
+}  # fmt: skip
+_HEADERS: Mapping[int, Mapping[str, Any]] = {
+    401: {"WWW-Authenticate": {"description": "Bearer, or Basic for browsers.", "schema": {"type": "string"}}},
+    503: {"Retry-After": {"description": "Seconds, where too many asked at once.", "schema": {"type": "integer"}}},
+}
 
 
 def described(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Describe the problems that a route can answer with, for the OpenAPI document."""
+    return {status: _described(status) for status in statuses if status in _TEXTS}
+
+
+def _described(status: int) -> dict[str, Any]:
+    text, title, detail = _TEXTS[status]
+    errors = [{"parameter": "limit", "message": detail.removeprefix("limit: ")}] if status == 422 else []  # noqa: PLR2004
+    example = {"type": "about:blank", "title": title, "status": status, "detail": detail, "errors": errors}
     schema = {"$ref": "#/components/schemas/Problem"}
-    texts = {
-        400: "A parameter cannot be meant.",
-        401: "A token is needed.",
-        403: "The token does not allow this.",
-        404: "There is no such thing.",
-        406: "None of the accepted media types can be given.",
-        409: "That was done already.",
-        413: "The body is too large.",
-        415: "The body must be application/json.",
-        422: "A parameter or the body is not valid.",
-        503: "Not possible at the moment; the detail says why.",
-    }
-    return {status: {"description": texts[status], "content": {MEDIA_TYPE: {"schema": schema}}} for status in statuses}
+    said: dict[str, Any] = {"description": text, "content": {MEDIA_TYPE: {"schema": schema, "example": example}}}
+    return {**said, "headers": dict(_HEADERS[status])} if status in _HEADERS else said
 
 
 def install(app: FastAPI) -> None:
@@ -75,6 +97,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _refused)
     app.add_exception_handler(PalancaError, _ours)
+    app.add_exception_handler(Exception, _failed)
 
 
 async def _invalid(_: Request, error: Exception) -> Response:
@@ -86,7 +109,7 @@ async def _invalid(_: Request, error: Exception) -> Response:
 
 def _place(location: Sequence[object]) -> str:
     """Name the parameter: ("query", "limit") is limit, ("body", "note") is body.note."""
-    parts = [str(part)[:_LONGEST_ECHO] for part in location]
+    parts = [str(part)[:LONGEST_ECHO] for part in location]
     return encodable(".".join(parts[1:] if parts[0] in {"query", "path", "header"} and len(parts) > 1 else parts))
 
 
@@ -97,13 +120,31 @@ def _said(one: Mapping[str, Any]) -> str:
     return encodable(message)
 
 
-async def _refused(_: Request, error: Exception) -> Response:
+async def _refused(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
-    return problem(error.status_code, str(error.detail), headers=error.headers)
+    headers = dict(error.headers or {})
+    if "Allow" in headers:  # HEAD goes where GET goes
+        allowed = headers["Allow"].split(", ")
+        headers["Allow"] = ", ".join(sorted({*allowed, "HEAD"} if "GET" in allowed else allowed))
+    return problem(error.status_code, _explained(request, error, headers), headers=headers)
+
+
+def _explained(request: Request, error: HTTPException, headers: Mapping[str, str]) -> str:
+    """Say more than the bare words of a status that the router gives."""
+    if error.detail == HTTPStatus(405).phrase:
+        return f"this takes {headers.get('Allow', 'other methods')} only"
+    if error.detail == HTTPStatus(404).phrase:
+        return f"there is nothing at {request.scope['path'][:LONGEST_ECHO]}; /docs lists what there is"
+    return str(error.detail)
 
 
 async def _ours(_: Request, error: Exception) -> Response:
     if isinstance(error, BusyError):
         return problem(503, str(error), headers={"Retry-After": str(RETRY_AFTER_S)})
     return problem(400 if isinstance(error, UsageError) else 503, str(error))
+
+
+async def _failed(_: Request, __: Exception) -> Response:
+    """Answer; the error itself goes on to the server, which logs it."""
+    return problem(500, FAILED)

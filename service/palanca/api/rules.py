@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fastapi import APIRouter, HTTPException, Path, Request
+from fastapi import APIRouter, HTTPException, Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from palanca.api.answers import answer
+from palanca.api.answers import ETAG, UNCHANGED, answer
 from palanca.api.problems import described
+from palanca.api.selection import NoParameters
 from palanca.daemon.snapshot import packed
 from palanca.expressions import nearest
 from palanca.model import Area, Cause, Severity
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from palanca.model import Diagnosis, Rule
 
 LONGEST_ID = 100
+RESPONSES: dict[int | str, dict[str, Any]] = {200: {"headers": ETAG}, **UNCHANGED}
 
 
 class Standing(Part):
@@ -89,6 +91,11 @@ class WholeRule(RuleRow):
     runbook: str | None = Field(description="The runbook, Markdown; null where there is none.")
 
 
+RuleIdInPath = Annotated[
+    str, Path(max_length=LONGEST_ID, description="Id of the rule.", examples=["kv-cache-saturated"])
+]
+
+
 def router(backend: Backend) -> APIRouter:
     """Make the routes."""
     made = APIRouter(prefix="/api/v1", tags=["rules"])
@@ -96,16 +103,20 @@ def router(backend: Backend) -> APIRouter:
     def sent(request: Request, document: Part) -> Response:
         return answer(packed(document.model_dump_json(by_alias=True).encode()), "application/json", request.headers)
 
-    @made.get("/rules", response_model=Rules, responses=described(401))
-    async def rules(request: Request) -> Response:
+    @made.get("/rules", response_model=Rules, responses=RESPONSES | described(422))
+    async def rules(request: Request, _: Annotated[NoParameters, Query()]) -> Response:
         """All rules with their thresholds, and at how many engines each is firing, pending, unknown or quiet."""
         diagnosis = backend.snapshot.diagnosis
         standing = standings(diagnosis)
         rows = tuple(RuleRow(**_row(rule, standing, len(diagnosis.targets))) for rule in backend.catalogue.rules)
         return sent(request, Rules(rules=rows))
 
-    @made.get("/rules/{rule_id}", response_model=WholeRule, responses=described(401, 404, 422))
-    async def rule(request: Request, rule_id: Annotated[str, Path(max_length=LONGEST_ID)]) -> Response:
+    @made.get("/rules/{rule_id}", response_model=WholeRule, responses=RESPONSES | described(404, 422))
+    async def rule(
+        request: Request,
+        rule_id: RuleIdInPath,
+        _: Annotated[NoParameters, Query()],
+    ) -> Response:
         """One rule as a whole, with its runbook."""
         known = {one.id: one for one in backend.catalogue.rules}
         if rule_id not in known:

@@ -12,6 +12,7 @@ from palanca.errors import UsageError
 from palanca.model import Cause, Severity, Status
 from palanca.moments import parse_moment
 from palanca.render.document import TargetDocument
+from palanca.render.words import encodable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +26,7 @@ LONGEST_VALUE = 1024
 MOST_VALUES = 50
 LARGEST_PAGE = 1000
 FIELDS = tuple(TargetDocument.model_fields)
+_LOST_PLUS = re.compile(r"(:.*\d) (\d\d:\d\d)$")
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*=.*", re.DOTALL)
 
 Text = Annotated[str, Field(max_length=LONGEST_VALUE)]
@@ -38,6 +40,9 @@ def _matcher(text: str) -> str:
 
 
 def _moment(text: str) -> str:
+    """A plus sign that was not escaped in the query arrives as a space; RFC 3339 allows t and z too."""
+    text = _LOST_PLUS.sub(r"\1+\2", text)
+    text = text.upper() if ":" in text else text
     try:
         parse_moment(text, now=0.0 if not text.strip().startswith("-") else 4e9)
     except UsageError as error:
@@ -58,39 +63,58 @@ Moment = Annotated[str, Field(max_length=64), AfterValidator(_moment)]
 Fields = Annotated[Text, AfterValidator(_fields)]
 
 
+class NoParameters(BaseModel):
+    """Of a route that has none: one that is given is an error, not overlooked."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
 class Where(BaseModel):
     """Filters that every list has. Values of one parameter are alternatives; different parameters all hold."""
 
     model_config = ConfigDict(extra="forbid")
 
     model: Annotated[list[Text], Field(max_length=MOST_VALUES)] = Field(
-        default_factory=list, description="Only targets whose label model_name is this (repeatable: any of them)."
+        default_factory=list,
+        description="Only targets whose label model_name is this (repeatable: any of them); empty: that lack it.",
+        examples=[["llama"]],
     )
     instance: Annotated[list[Text], Field(max_length=MOST_VALUES)] = Field(
-        default_factory=list, description="Only targets with this instance (repeatable: any of them)."
+        default_factory=list,
+        description="Only targets with this instance (repeatable: any of them).",
+        examples=[["vllm-0:8000"]],
     )
     match: Annotated[list[Matcher], Field(max_length=MOST_VALUES)] = Field(
-        default_factory=list, description="Only targets with this label, as LABEL=VALUE (repeatable: all of them)."
+        default_factory=list,
+        description="Only targets with this label, as LABEL=VALUE (repeatable: all of them).",
+        examples=[["namespace=prod"]],
     )
     status: list[Status] = Field(
-        default_factory=list, max_length=MOST_VALUES, description="Only targets of this status (repeatable)."
+        default_factory=list,
+        max_length=MOST_VALUES,
+        description="Only targets of this status (repeatable).",
+        examples=[["critical", "warning"]],
     )
     severity: list[Severity] = Field(
         default_factory=list,
         max_length=MOST_VALUES,
         description="Only findings of this severity, and the targets that have one (repeatable).",
+        examples=[["critical"]],
     )
     cause: list[Cause] = Field(
         default_factory=list,
         max_length=MOST_VALUES,
         description="Only findings of this cause, and the targets that have one (repeatable).",
+        examples=[["kv-capacity"]],
     )
-    limit: int | None = Field(default=None, ge=1, le=LARGEST_PAGE, description="At most so many; all if not given.")
-    offset: int = Field(default=0, ge=0, le=10**9, description="Leave out so many of the first.")
+    limit: int | None = Field(
+        default=None, ge=1, le=LARGEST_PAGE, description="At most so many; all if not given.", examples=[50]
+    )
+    offset: int = Field(default=0, ge=0, le=10**9, description="Leave out so many of the first.", examples=[50])
 
     def keeps(self, report: TargetReport) -> bool:
         """Whether the labels and the status of a target fit."""
-        labels = report.target.as_dict()
+        labels = {name: encodable(value) for name, value in report.target.labels}  # as they are shown
         pairs = [text.partition("=") for text in self.match]
         return (
             (not self.model or labels.get("model_name", "") in self.model)
@@ -125,10 +149,13 @@ class Asked(Where):
         default=None,
         description="Diagnose that moment instead: RFC 3339, unix seconds, or -30m. "
         "The timestamp of a slow trace says what the server was doing then.",
+        examples=["2026-11-29T20:09:11Z", "1795982951", "-30m"],
     )
     fresh: bool = Field(default=False, description="Ask the sources now instead of answering from the last poll.")
     fields: Fields | None = Field(
-        default=None, description="Only these keys of each target, separated by commas, such as target,status,findings."
+        default=None,
+        description="Only these keys of each target, separated by commas; JSON only.",
+        examples=["target,status,findings"],
     )
 
     @model_validator(mode="after")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import APIRouter, HTTPException, Path
+from fastapi import APIRouter, HTTPException, Query
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from palanca.api.history import EpisodeId
 from palanca.api.problems import described
-from palanca.api.selection import Moment
+from palanca.api.selection import Moment, NoParameters
 from palanca.history.documents import OneEpisodeDocument
 from palanca.model import Target
 from palanca.moments import parse_moment, seconds
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from palanca.history.disabled import NoHistory
     from palanca.history.facade import History
 
-LARGEST_ID = 2**53
 LONGEST_S = 6 * 3600.0
 SHORTEST_S = 30.0
 
@@ -46,7 +46,9 @@ class Change(BaseModel):
         examples=["2026-11-29T20:10:00Z"],
     )
     period: Annotated[str, Field(max_length=20), AfterValidator(_period)] = Field(
-        default="10m", description="How much to compare on each side, as a Prometheus duration, 30s to 6h."
+        default="10m",
+        description="How much to compare on each side, as a Prometheus duration, 30s to 6h.",
+        examples=["10m"],
     )
 
 
@@ -54,12 +56,8 @@ def router(backend: Backend, history: History | NoHistory) -> APIRouter:
     """Make the route."""
     made = APIRouter(prefix="/api/v1/history", tags=["history"])
 
-    @made.post(
-        "/{episode_id}/verify", response_model=OneEpisodeDocument, responses=described(400, 401, 403, 404, 422, 503)
-    )
-    async def verify(
-        episode_id: Annotated[int, Path(ge=1, le=LARGEST_ID, description="Number of the episode.")], change: Change
-    ) -> Response:
+    @made.post("/{episode_id}/verify", response_model=OneEpisodeDocument, responses=described(400, 404, 422))
+    async def verify(episode_id: EpisodeId, change: Change, _: Annotated[NoParameters, Query()]) -> Response:
         """Compare before and after a change at equal load, and keep the result with the episode.
 
         The episode's source is asked for both sides, which takes as long as it does.

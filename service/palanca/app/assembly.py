@@ -147,9 +147,11 @@ def history_of(made: Effective, environ: Mapping[str, str], *, clock: Clock, tim
     if not settings.history.enabled:
         return None
     database = read_secrets(made).database
-    place: str | Path = default_path(environ)
-    if database is not None:
-        place = database.path or (database.url.get_secret_value() if database.url else place)
+    place: str | Path
+    if database is None:
+        place = default_path(environ)
+    else:
+        place = database.path or (database.url.get_secret_value() if database.url else "")
     # Several replicas can share a server, but not a file.
     shared = database is not None and database.path is None
     holder = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"

@@ -36,8 +36,8 @@ class Recorder:
 
     def __init__(self, history: History, telemetry: Telemetry, keeping: Callable[[], Keeping]) -> None:
         self._history, self._telemetry, self._keeping = history, telemetry, keeping
-        self._log, self._lock = logger("history"), threading.Lock()
-        self._enabled = True
+        self._log, self._lock, self._telling = logger("history"), threading.Lock(), threading.Lock()
+        self._enabled: bool | None = None
         self._forgotten: float | None = None
         self._retired: tuple[str, ...] | None = None
 
@@ -54,7 +54,8 @@ class Recorder:
         for event in done.events:
             where = event.target.as_dict() if event.target is not None else None
             self._log.info(event.kind, source=event.source, rule=event.rule, severity=event.severity, target=where)
-        self._housekeeping(keeping, now)
+        if done.outcome in {"recorded", "unreadable"}:  # and not the replica that only stands by
+            self._housekeeping(keeping, now)
         self._tell()
 
     def _housekeeping(self, keeping: Keeping, now: float) -> None:
@@ -71,14 +72,23 @@ class Recorder:
         finally:
             self._lock.release()
 
+    def open(self) -> None:
+        """Open the database, and tell whether that went well; blocks for seconds where a server does not answer."""
+        self._history.open()
+        self._tell()
+
+    def close(self) -> None:
+        """Give the lease back and close the database; may block as ``open``."""
+        self._history.close()
+
     def _tell(self) -> None:
         state = self._history.state
-        if state.enabled != self._enabled:
-            self._enabled = state.enabled
-            if state.enabled:
-                self._log.info("the history is written again")
-            else:
-                self._log.error("the history cannot be written; diagnoses go on without it", reason=state.reason)
+        with self._telling:
+            before, self._enabled = self._enabled, state.enabled
+        if not state.enabled and before is not False:
+            self._log.error("the history cannot be written; diagnoses go on without it", reason=state.reason)
+        elif state.enabled and before is False:
+            self._log.info("the history is written again", place=self._history.place)
         self._telemetry.history(up=state.enabled)
 
     def skipped(self, name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import signal
 import socket
 import ssl
@@ -26,6 +27,10 @@ KEEP_ALIVE_S = 65
 """Longer than the 60 s of usual load balancers, which else would use a connection that is just being closed."""
 MOST_CONNECTIONS = 1000
 LARGEST_HEAD = 32 * 1024
+_HINTS = {
+    errno.EADDRINUSE: "another process has it: choose another with --port, or 0 for a free one",
+    errno.EACCES: "ports below 1024 need a privilege: choose another with --port",
+}
 
 
 @dataclass(frozen=True)
@@ -72,16 +77,21 @@ class Server(uvicorn.Server):
         place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self.url = f"http{'s' if listen.cert else ''}://{place}"
 
-    async def run_until_stopped(self, reload: Callable[[], None]) -> None:
-        """Serve until SIGTERM or SIGINT; SIGHUP calls ``reload``."""
+    def heed(self, *, reload: Callable[[], None], stop: Callable[[], None]) -> None:
+        """From now on SIGTERM and SIGINT call ``stop`` and end the service, and SIGHUP calls ``reload``."""
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop)
-        loop.add_signal_handler(signal.SIGHUP, reload)
-        await self.serve(sockets=[self._socket])
 
-    def _stop(self) -> None:
-        self.should_exit = True
+        def end() -> None:
+            self.should_exit = True
+            stop()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, end)
+        loop.add_signal_handler(signal.SIGHUP, reload)
+
+    async def run_until_stopped(self) -> None:
+        """Serve until a signal that is heeded ends it."""
+        await self.serve(sockets=[self._socket])
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -94,7 +104,6 @@ def _bound(listen: Listen) -> socket.socket:
     try:
         return socket.create_server((listen.host, listen.port), family=family, backlog=1024)
     except OSError as error:
-        raise UsageError(
-            f"cannot listen on {listen.host} port {listen.port}: {error.strerror or error} "
-            "(another process may have it: choose another with --port, or 0 for a free one)"
-        ) from None
+        hint = _HINTS.get(error.errno or 0, "give an address of this machine with --host")
+        reason = (error.strerror or str(error)).partition(" (while")[0]
+        raise UsageError(f"cannot listen on {listen.host} port {listen.port}: {reason} ({hint})") from None

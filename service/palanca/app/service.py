@@ -54,9 +54,11 @@ class Service:
         self.plan, self.telemetry, self._clock = plan, telemetry, clock
         self.history = history
         listeners: list[Listener] = [telemetry, _PollLog()]
-        if history is not None:
-            listeners.append(Recorder(history, telemetry, self._keeping))
+        self.recorder = None if history is None else Recorder(history, telemetry, self._keeping)
+        if self.recorder is not None:
+            listeners.append(self.recorder)
         self.daemon = Daemon(plan.watches, listeners, clock)
+        self._reloading = asyncio.Lock()
 
     def _keeping(self) -> Keeping:
         return Keeping(self.plan.catalogue, [watch.name for watch in self.plan.watches], self.plan.retention)
@@ -90,16 +92,21 @@ class Service:
     async def reload(self, make: Callable[[], Plan]) -> None:
         """Put new settings in force, all or nothing: what is wrong with them is logged, and the old ones stay."""
         log = logger("settings")
-        try:
-            plan = await asyncio.get_running_loop().run_in_executor(None, make)
-        except PalancaError as error:
-            self.telemetry.reloaded(successful=False)
-            log.error("the settings are not reloaded; those before stay in force", error=str(error))  # noqa: TRY400
-            return
-        self.plan = plan
-        await self.daemon.replace(plan.watches)
-        self.telemetry.reloaded(successful=True)
-        log.info("the settings are reloaded", sources=[watch.name for watch in plan.watches])
+        async with self._reloading:
+            try:
+                plan = await asyncio.to_thread(make)
+            except PalancaError as error:
+                self.telemetry.reloaded(successful=False)
+                log.error("the settings are not reloaded; those before stay in force", error=str(error))  # noqa: TRY400
+                return
+            except Exception:
+                self.telemetry.reloaded(successful=False)
+                log.exception("the settings are not reloaded, since palanca failed; those before stay in force")
+                return
+            self.plan = plan
+            await self.daemon.replace(plan.watches)
+            self.telemetry.reloaded(successful=True)
+            log.info("the settings are reloaded", sources=[watch.name for watch in plan.watches])
 
 
 class _PollLog:
@@ -135,17 +142,16 @@ def asgi(service: Service) -> ASGIApp:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        if service.history is not None:
-            state = await asyncio.get_running_loop().run_in_executor(None, service.history.open)
-            if not state.enabled:
-                logger("history").error("the history cannot be written", reason=state.reason)
+        # A database that does not answer keeps nobody from a diagnosis.
+        opening = None if service.recorder is None else asyncio.ensure_future(asyncio.to_thread(service.recorder.open))
         service.daemon.start()
         try:
             yield
         finally:
             await service.daemon.stop()
-            if service.history is not None:
-                service.history.close()
+            if service.recorder is not None and opening is not None:
+                await asyncio.gather(opening, return_exceptions=True)
+                await asyncio.to_thread(service.recorder.close)
 
     def audited(one: Audited) -> None:
         audit.info("write", caller=one.caller, client=one.client, method=one.method, path=one.path, status=one.status)

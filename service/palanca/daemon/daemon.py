@@ -108,8 +108,10 @@ class Daemon:
     # --- polls -----------------------------------------------------------------------------------
 
     async def _poll_all(self, watches: Sequence[Watch]) -> None:
-        await asyncio.gather(*(self._poll(watch) for watch in watches))
-        self.first.set()
+        try:
+            await asyncio.gather(*(self._poll(watch) for watch in watches))
+        finally:
+            self.first.set()
 
     async def _poll(self, watch: Watch) -> None:
         poll = await self._in_thread(watch.poll) if watch.due() else None

@@ -25,6 +25,7 @@ class View:
 
     ``diagnosis`` is the last finished one, None before the first. ``error`` says why the newest poll failed, None where
     it did not. ``labels`` are added to the targets that lack them. ``interval`` is that of the polls in seconds.
+    ``left_out`` are targets that the diagnosis lacks because the source answered in part only, as they were before.
     """
 
     name: str
@@ -33,6 +34,7 @@ class View:
     diagnosis: Diagnosis | None = None
     error: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    left_out: tuple[TargetReport, ...] = ()
 
     def age(self, now: float) -> float | None:
         """Seconds since the moment of the last diagnosis; None without one."""
@@ -67,6 +69,13 @@ def aged(report: TargetReport) -> TargetReport:
     return replace(report, status="unknown") if report.status in {"ok", "idle"} else report
 
 
+def left_out(part: Diagnosis, view: View) -> tuple[TargetReport, ...]:
+    """Return the targets of a view that a diagnosis of a part of the data leaves out, as they were before."""
+    before = view.diagnosis.targets if view.diagnosis is not None else ()
+    there = {report.target for report in part.targets}
+    return tuple(aged(report) for report in (*before, *view.left_out) if report.target not in there)
+
+
 def merged(views: Sequence[View], now: float) -> Diagnosis:
     """Put the last diagnoses together. A target that two sources know is reported by the one in the better state."""
     infos = [view.info(now) for view in views]
@@ -74,7 +83,7 @@ def merged(views: Sequence[View], now: float) -> Diagnosis:
     reports: dict[Target, TargetReport] = {}
     for index in order:
         diagnosis, old = views[index].diagnosis, infos[index].state in {"stale", "unreachable"}
-        for report in diagnosis.targets if diagnosis is not None else ():
+        for report in (*diagnosis.targets, *views[index].left_out) if diagnosis is not None else ():
             one = labelled(report, views[index].labels)
             reports.setdefault(one.target, aged(one) if old else one)
     times = [view.diagnosis.time for view in views if view.diagnosis is not None]

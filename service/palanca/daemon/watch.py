@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from palanca.daemon.fleet import View, labelled
+from palanca.daemon.fleet import View, labelled, left_out
 from palanca.diagnosis import diagnose
 from palanca.errors import NoTargetsError, PalancaError, SourceError
 from palanca.model import Diagnosis, SourceInfo
@@ -20,11 +20,18 @@ if TYPE_CHECKING:
     from palanca.verify import Verification
     from palanca.verifying import Trial
 
+EMPTY_POLLS = 3
+"""How often a server that had engines must answer that it has none: one that was restarted without its data has none
+until it has scraped, and that is no reason to end every episode."""
 DAY_S = 86400.0
 Result = Literal["ok", "partial", "no-targets", "error"]
 FAILURES_BEFORE_REST = 3
-"""After so many failures in a row only every second poll is made: a server in trouble is not helped by questions, and
-recovery is still seen within two intervals."""
+LEFT_OUT_S = 3600.0
+"""How long targets are kept that answers in part leave out: as long as a server remembers those that are gone."""
+REST = 1.5
+"""After so many failures in a row a poll begins so many intervals after the last one or later, which is every second
+time, and also right after one that took long: a server in trouble is not helped by questions, and recovery is still
+seen within two intervals."""
 
 
 class PolledSource(Source, Protocol):
@@ -81,7 +88,7 @@ class Watch:
         self._catalogue, self._clock, self._timer = catalogue, clock, timer
         self._window = Window(catalogue, duty.source, duty.interval) if duty.windowed else None
         self._polling = threading.Lock()
-        self._failures = self._resting = 0
+        self._failures, self._began, self._whole, self._empties = 0, 0.0, 0.0, 0
         self.view = self._blank
 
     @property
@@ -94,32 +101,43 @@ class Watch:
 
     def due(self) -> bool:
         """Whether the next poll is to be made, or left out for rest."""
-        if self._failures < FAILURES_BEFORE_REST:
-            return True
-        self._resting += 1
-        return self._resting % 2 == 0
+        return self._failures < FAILURES_BEFORE_REST or self._timer() - self._began >= REST * self.interval
 
     def poll(self) -> Poll:
         """Ask the source and judge. Never raises a ``PalancaError``."""
         with self._polling:
             began, start = self._clock(), self._timer()
+            self._began = start
             try:
                 diagnosis, result = self._diagnosed(began)
             except PalancaError as error:
                 self._failures += 1
                 self.view = replace(self.view, error=str(error))
                 return Poll(began, self._timer() - start, "error", self.view)
-            self._failures = self._resting = 0
-            self.view = replace(self.view, diagnosis=diagnosis, error=None)
+            self._failures = 0
+            lacking = left_out(diagnosis, self.view) if self._partly(diagnosis, began) else ()
+            self.view = replace(self.view, diagnosis=diagnosis, error=None, left_out=lacking)
             return Poll(began, self._timer() - start, result, self.view)
 
     def _diagnosed(self, now: float) -> tuple[Diagnosis, Result]:
         try:
             readings = self._readings(now)
         except NoTargetsError as error:
+            self._empties += 1
+            if self.view.diagnosis is not None and self.view.diagnosis.targets and self._empties < EMPTY_POLLS:
+                message = f"{error}; the engines seen before are believed gone after {EMPTY_POLLS} polls like this"
+                raise SourceError(message) from None
             return self._empty(now, error), "no-targets"
+        self._empties = 0
         diagnosis = self._judged(readings)
         return diagnosis, "partial" if diagnosis.source.state == "partial" else "ok"
+
+    def _partly(self, diagnosis: Diagnosis, now: float) -> bool:
+        """Whether targets may be missing that are there: the answers were not whole, and that not for too long."""
+        if diagnosis.source.state != "partial":
+            self._whole = now
+            return False
+        return now - self._whole < LEFT_OUT_S
 
     def _readings(self, now: float) -> Readings:
         if self._window is not None:

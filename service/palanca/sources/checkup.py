@@ -119,7 +119,7 @@ def check_prometheus(
         recorded=recorded,
         failure=None if failed is None else str(failed),
     )
-    return examine(catalogue, evidence, client.info(), diagnosis)
+    return examine(catalogue, evidence, client.info() if opened is None else opened.describe(), diagnosis)
 
 
 def _series(client: Prometheus, prefixes: Sequence[str], end: float) -> list[SeriesSeen]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from palanca.errors import NoTargetsError
+from palanca.errors import NoTargetsError, UsageError
 from palanca.model import SourceInfo
+from palanca.moments import rfc3339
 from palanca.poll import Opened, grid_for
 from palanca.signals.samples import LAST_HOUR_MS, SampleReader
 from palanca.signals.store import SampleStore, Series
@@ -27,6 +29,11 @@ PLAYS = 3
 REST_S = 480.0
 """Pause at the end of a round, in which the server is as it was at the end of the recording: long enough to end what
 is computed over 5 minutes."""
+FUTURE_S = 60.0
+"""How far ahead of now a moment may lie, as with a server."""
+_RUNNING_MS = 86_400_000
+"""For so long the server has been running at the beginning of round 0."""
+_STARTED = "process_start_time_seconds"
 _SPACING_MS = 5000
 """Between the scrapes of the pause, and from one play to the next."""
 
@@ -59,12 +66,17 @@ class LoopSource:
         """Nothing to close."""
 
     def open(self, question: Question, catalogue: Catalogue) -> Opened:
-        """Lay the rounds out that a question at its moment can see. Raises ``RecordingError``, ``NoTargetsError``."""
+        """Lay the rounds out that a question at its moment can see.
+
+        Raises ``RecordingError``, ``NoTargetsError``, and ``UsageError`` for the future.
+        """
         with self._lock:
             if not self._blocks:
                 self._load(catalogue)
         now = self._clock()
         end = now if question.at is None else question.at
+        if end > now + FUTURE_S:
+            raise UsageError(f"{rfc3339(end)} is in the future; it is {rfc3339(now)}")
         grid = grid_for(catalogue, round(end, 3))
         reader = SampleReader(SampleStore(self._rounds(end)), catalogue.metrics, grid, matchers=question.matchers)
         if not reader.discover().targets:
@@ -88,6 +100,12 @@ class LoopSource:
         self._play = round((last - first) * 1000) + _SPACING_MS
         self._length = PLAYS * self._play + round(REST_S * 1000)
         self._blocks = {name: store.blocks(name) for name in store.names}
+        # The process of long ago would have begun at whatever time, perhaps a later one than now.
+        began = (round(self._start * 1000) - _RUNNING_MS) / 1000
+        for name in [one for one in self._blocks if one.endswith(_STARTED)]:
+            self._blocks[name] = tuple(
+                replace(one, values=np.full_like(one.values, began)) for one in store.blocks(name)
+            )
 
     def _rounds(self, end: float) -> Iterator[Series]:
         """Yield the samples of the last hour before ``end``: a diagnosis looks no further back."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -13,19 +14,17 @@ from prometheus_api_client import PrometheusConnect
 from urllib3.util.retry import Retry
 
 from palanca.errors import SourceError
-from palanca.model import SourceInfo
 from palanca.signals.store import Series
+from palanca.sources.conversation import Notes
 from palanca.sources.session import Access, Answer, CarefulSession, split_url
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from types import TracebackType
     from typing import Self
 
-MOST_WARNINGS = 20
-_LONGEST_WARNING = 300
-_NOT_PARTIAL = "PromQL "
-"""Begins the remarks of Prometheus 3 on an expression; any other warning means that data are missing."""
+    from palanca.model import SourceInfo
 
 _HINTS = {
     401: "credentials are missing or wrong: give a bearer token, or user and password",
@@ -55,17 +54,31 @@ class _Session(CarefulSession):
 
     def __init__(self, access: Access, url: str) -> None:
         super().__init__(access, url)
-        self._lock, self._warnings = threading.Lock(), dict[str, None]()
+        self._own, self._local = (Notes(), None), threading.local()
 
     @property
-    def warnings(self) -> tuple[str, ...]:
-        with self._lock:
-            return tuple(self._warnings)
+    def _now(self) -> tuple[Notes, float | None]:
+        """Where this thread notes what answers say, and the time that it gives a question."""
+        now: tuple[Notes, float | None] = getattr(self._local, "now", self._own)
+        return now
 
-    def forget(self) -> None:
-        """Begin anew with the warnings."""
-        with self._lock:
-            self._warnings.clear()
+    @property
+    def notes(self) -> Notes:
+        return self._now[0]
+
+    @property
+    def patience(self) -> float:
+        patience = self._now[1]
+        return super().patience if patience is None else min(patience, super().patience)
+
+    @contextmanager
+    def noting(self, notes: Notes, patience: float | None) -> Iterator[None]:
+        before = self._now
+        self._local.now = notes, patience
+        try:
+            yield
+        finally:
+            self._local.now = before
 
     def request(self, method: str | bytes, url: str | bytes, *args: Any, **options: Any) -> Answer:  # noqa: ANN401
         answer = super().request(method, url, *args, **options)
@@ -73,11 +86,7 @@ class _Session(CarefulSession):
             answer.document = said = document(answer)
         except _AnswerError as error:
             raise SourceError(f"{answer.url.partition('?')[0]}: {error}") from None
-        found = [*_texts(said.get("warnings")), *_texts(said.get("infos"))]
-        with self._lock:
-            for text in found:
-                if len(self._warnings) < MOST_WARNINGS:
-                    self._warnings[text[:_LONGEST_WARNING]] = None
+        self.notes.add([*_texts(said.get("warnings")), *_texts(said.get("infos"))], answer.ahead)
         return answer
 
 
@@ -118,17 +127,16 @@ class Prometheus:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Distinct warnings and infos of all answers so far, the first ``MOST_WARNINGS`` of them."""
-        return self._session.warnings
+        """Warnings and infos of the answers to what was asked outside of conversations."""
+        return self._session.notes.warnings
 
-    def forget_warnings(self) -> None:
-        """Begin anew with the warnings, as for each diagnosis of many."""
-        self._session.forget()
+    def noting(self, notes: Notes, patience: float | None) -> AbstractContextManager[None]:
+        """Note what answers of this thread say, and give each question no more than ``patience`` seconds."""
+        return self._session.noting(notes, patience)
 
     def info(self, name: str = "prometheus") -> SourceInfo:
-        """Describe the source after it was read: partial if an answer came with a warning that data are missing."""
-        partial = any(not text.startswith(_NOT_PARTIAL) for text in self.warnings)
-        return SourceInfo(name, self.url, "partial" if partial else "ok", warnings=self.warnings)
+        """Describe the source after it was read, as in ``Notes.info``."""
+        return self._session.notes.info(name, self.url)
 
     def version(self) -> str:
         """Release of the server, for information only; empty where it does not say. Raises ``SourceError``."""

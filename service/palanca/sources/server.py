@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from palanca.errors import NoTargetsError, UsageError
+from palanca.errors import NoTargetsError, SourceError, UsageError
 from palanca.moments import rfc3339
 from palanca.poll import Opened, grid_for
 from palanca.signals.queries import PromQLReader
+from palanca.sources.conversation import Conversation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,7 +48,7 @@ class PrometheusSource:
 
     def open(self, question: Question, catalogue: Catalogue) -> Opened:
         """Discover the targets. Raises ``SourceError``, ``NoTargetsError`` and ``UsageError``."""
-        self._client.forget_warnings()
+        asking = Conversation(self._client, question.patience)
         now = self._clock()
         end = now if question.at is None else question.at
         if end > now + FUTURE_S:
@@ -57,7 +58,7 @@ class PrometheusSource:
 
         def reader(matchers: Mapping[str, str], moment: float) -> PromQLReader:
             return PromQLReader(
-                self._client,
+                asking,
                 catalogue,
                 grid_for(catalogue, round(moment, 3)),
                 matchers=matchers,
@@ -67,8 +68,12 @@ class PrometheusSource:
 
         made = reader(question.matchers, end)
         if not made.discover().targets:
-            raise NoTargetsError(self._nothing(question, catalogue, reader, end, now))
-        return Opened(made, grid, self._client.info, costly=True)
+            why, info = self._nothing(question, catalogue, reader, end, now), asking.info()
+            if info.state != "ok":
+                said = info.error or "; ".join(info.warnings)
+                raise SourceError(f"{why}; but the server has not told all: {said}")
+            raise NoTargetsError(why)
+        return Opened(made, grid, asking.info, costly=True)
 
     def _nothing(
         self,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from requests.auth import AuthBase
 
 import palanca
 from palanca.errors import SourceError, UsageError
+from palanca.sources.room import Room
 from palanca.sources.transport import Transport
 
 MOST_REDIRECTS = 5
@@ -27,15 +30,17 @@ LONGEST_CONNECT_S = 3.0
 RETRIED = frozenset({429, 502, 503, 504})
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _CHUNK = 64 * 1024
+_SYSTEM_ERROR = re.compile(r"Error\(\d+, '([^']+)'\)")
 
 
 @dataclass(frozen=True)
 class Access:
     """How to reach a server and how to show who asks.
 
-    ``timeout`` in seconds bounds one question as a whole, with its redirects, retries and pauses; ``max_bytes`` its
-    answer after unpacking. ``attempts`` counts the first one; ``backoff`` is the first pause in seconds, doubled each
-    time. ``ca_file`` replaces the system's certificate authorities; ``insecure`` checks no certificate.
+    ``timeout`` in seconds bounds one question as a whole, with its redirects, retries and pauses; ``max_bytes`` the
+    answers that are under way, unpacked, all together. ``attempts`` counts the first one; ``backoff`` is the first
+    pause in seconds, doubled each time. ``ca_file`` replaces the system's certificate authorities; ``insecure`` checks
+    no certificate.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -81,14 +86,18 @@ def split_url(url: str, access: Access) -> tuple[str, Access]:
 
 
 class Answer(requests.Response):
-    """A whole answer: status, headers and body, already read."""
+    """A whole answer: status, headers and body, already read.
 
-    def __init__(self, response: requests.Response, body: bytes) -> None:
+    ``ahead`` is by how many seconds the clock of the server is before ours; None where it tells no date.
+    """
+
+    def __init__(self, response: requests.Response, body: bytes, ahead: float | None = None) -> None:
         super().__init__()
         self.status_code, self.headers, self.url = response.status_code, response.headers, response.url
         self.reason, self.encoding = response.reason, response.encoding
         self._body = body
         self.document: Any = None
+        self.ahead = ahead
 
     @property
     def content(self) -> bytes:
@@ -109,7 +118,7 @@ class CarefulSession(requests.Session):
     def __init__(self, access: Access, url: str) -> None:
         """``url`` without credentials, from ``split_url``. Raises ``UsageError``."""
         super().__init__()
-        self._access, self._stopped = access, threading.Event()
+        self._access, self._stopped, self._room = access, threading.Event(), Room(access.max_bytes)
         self.headers["User-Agent"] = f"palanca/{palanca.__version__}"
         self.headers.update(access.headers)
         self.auth = _Credentials(access)
@@ -121,6 +130,11 @@ class CarefulSession(requests.Session):
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         self.trust_env = not _loopback(urlsplit(url).hostname or "")  # proxies from the environment, as curl does
         self.use_transport(url)
+
+    @property
+    def patience(self) -> float:
+        """Longest time for one question as a whole, in seconds."""
+        return self._access.timeout
 
     def use_transport(self, url: str) -> None:
         """Send what goes to the URL, and to wherever it redirects, over our own transport."""
@@ -138,7 +152,7 @@ class CarefulSession(requests.Session):
         """Ask and read the whole answer; the parameters of a POST become its form. Raises ``SourceError``."""
         verb, address = _text(method).upper(), _text(url)
         form = {"data" if verb == "POST" else "params": options.get("params"), "headers": options.get("headers")}
-        deadline, pause = time.monotonic() + self._access.timeout, self._access.backoff
+        deadline, pause = time.monotonic() + self.patience, self._access.backoff
         for attempt in range(1, self._access.attempts + 1):
             last = attempt == self._access.attempts
             try:
@@ -191,7 +205,8 @@ class CarefulSession(requests.Session):
                 method, url, stream=True, allow_redirects=False, timeout=patience, verify=self.verify, **form
             )
             with response:
-                return Answer(response, self._body(response, url))
+                ahead = _ahead(response.headers.get("Date", ""))  # before the body, which may take its time
+                return Answer(response, self._body(response, url), ahead)
         except SourceError:
             raise
         except OSError as error:  # every error of requests is one, and so is a missing certificate file
@@ -200,22 +215,24 @@ class CarefulSession(requests.Session):
                     f"{url}: no connection within {patience[0]:g} s (is the host up? Is a firewall in the way?)"
                 ) from None
             if isinstance(error, requests.Timeout) or time.monotonic() >= deadline:
-                seconds = f"{self._access.timeout:g}"
+                hint = "Poll it less often" if self.patience < self._access.timeout else "Allow a longer timeout"
                 raise SourceError(
-                    f"{url}: no whole answer within {seconds} s (is the server overloaded? Allow a longer timeout)"
+                    f"{url}: no whole answer within {self.patience:g} s (is the server overloaded? {hint})"
                 ) from None
             raise explained(error, url) from None
 
     def _body(self, response: requests.Response, url: str) -> bytes:
-        pieces, size = [], 0
-        for piece in response.iter_content(_CHUNK):
-            pieces.append(piece)
-            size += len(piece)
-            if size > self._access.max_bytes:
-                raise SourceError(
-                    f"{url}: the answer has more than {self._access.max_bytes:,} bytes ({self.too_large})"
-                )
-        return b"".join(pieces)
+        body = bytearray()
+        with self._room.part() as part:
+            for piece in response.iter_content(_CHUNK):
+                body += piece
+                if part.full(len(piece)):
+                    body.clear()  # the traceback would keep them
+                    most = f"more than {self._access.max_bytes:,} bytes"
+                    alone = part.size > self._access.max_bytes
+                    said = f"the answer has {most}" if alone else f"the answers under way have {most} together"
+                    raise SourceError(f"{url}: {said} ({self.too_large})")
+            return bytes(body)
 
 
 class _LostConnectionError(SourceError):
@@ -241,7 +258,9 @@ def explained(error: OSError, url: str) -> SourceError:
 
 
 def _core(text: str) -> str:
-    """Return the last, innermost part of a chain of errors."""
+    """Return the last, innermost part of a chain of errors: what the system says, where it says something."""
+    if system := _SYSTEM_ERROR.findall(text):
+        return str(system[-1])
     return text.rpartition("Caused by ")[2].strip("()'\" ")[:300]
 
 
@@ -263,6 +282,13 @@ class _Credentials(AuthBase):
 def _retry_after(answer: requests.Response) -> float:
     text = answer.headers.get("Retry-After", "").strip()
     return float(text) if text.isdecimal() else 0.0
+
+
+def _ahead(date: str) -> float | None:
+    try:
+        return parsedate_to_datetime(date).timestamp() - time.time()
+    except ValueError:
+        return None
 
 
 def _same_server(here: str, there: str) -> bool:
