@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from palanca.api import alertmanager as webhook
 from palanca.api import history as past
 from palanca.api import verify
 from palanca.api.application import application
 from palanca.api.guard import Audited, Guard, Rules, Served
+from palanca.app.alertmanagers import Alertmanagers, Contacts
 from palanca.app.recorder import Keeping, Recorder
 from palanca.daemon.daemon import Daemon
 from palanca.errors import PalancaError
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from palanca.daemon.watch import Poll, Watch
     from palanca.history.facade import History
     from palanca.model import Catalogue, Diagnosis, SourceInfo, Target
+    from palanca.notify.alert_groups import Sink
     from palanca.verify import Verification
     from palanca.verifying import Trial
 
@@ -43,6 +46,7 @@ class Plan:
     rules: Rules
     retention: float = 90 * 86400.0
     """How long the history is kept, in seconds."""
+    contacts: Contacts = field(default_factory=Contacts)
 
 
 class Service:
@@ -57,7 +61,11 @@ class Service:
         self.recorder = None if history is None else Recorder(history, telemetry, self._keeping)
         if self.recorder is not None:
             listeners.append(self.recorder)
-        self.daemon = Daemon(plan.watches, listeners, clock)
+        self.alertmanagers = Alertmanagers(telemetry, lambda: self.plan.catalogue, clock)
+        listeners.append(self.alertmanagers)
+        self.daemon = Daemon(plan.watches, listeners, clock, finish=self.alertmanagers.marked)
+        self.sink: Sink | None = None
+        """Where groups of alerts go that Alertmanager sends; None where nobody is to be told."""
         self._reloading = asyncio.Lock()
 
     def _keeping(self) -> Keeping:
@@ -104,6 +112,7 @@ class Service:
                 log.exception("the settings are not reloaded, since palanca failed; those before stay in force")
                 return
             self.plan = plan
+            self.alertmanagers.use(plan.contacts)
             await self.daemon.replace(plan.watches)
             self.telemetry.reloaded(successful=True)
             log.info("the settings are reloaded", sources=[watch.name for watch in plan.watches])
@@ -144,11 +153,13 @@ def asgi(service: Service) -> ASGIApp:
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         # A database that does not answer keeps nobody from a diagnosis.
         opening = None if service.recorder is None else asyncio.ensure_future(asyncio.to_thread(service.recorder.open))
+        service.alertmanagers.use(service.plan.contacts)
         service.daemon.start()
         try:
             yield
         finally:
             await service.daemon.stop()
+            await asyncio.to_thread(service.alertmanagers.stop)
             if service.recorder is not None and opening is not None:
                 await asyncio.gather(opening, return_exceptions=True)
                 await asyncio.to_thread(service.recorder.close)
@@ -160,6 +171,10 @@ def asgi(service: Service) -> ASGIApp:
         service.telemetry.served(one.method, one.path, one.status, one.seconds)
 
     history = service.history or NoHistory()
-    more = [verify.router(service, history), past.router(service, history)]
+    more = [
+        verify.router(service, history),
+        past.router(service, history),
+        webhook.router(service, lambda: service.sink),
+    ]
     app = application(service, metrics=service.telemetry.text, lifespan=lifespan, more=more)
     return Guard(app, rules=lambda: service.plan.rules, audit=audited, served=served, timer=time.monotonic)

@@ -47,10 +47,20 @@ class Listener(Protocol):
 
 
 class Daemon:
-    """Owns the watches. Made and used in one event loop; polls run in threads of its own."""
+    """Owns the watches. Made and used in one event loop; polls run in threads of its own.
 
-    def __init__(self, watches: Sequence[Watch], listeners: Sequence[Listener], clock: Callable[[], float]) -> None:
+    ``finish`` adds what is known from elsewhere to a diagnosis of now; it must be quick, and not fail.
+    """
+
+    def __init__(
+        self,
+        watches: Sequence[Watch],
+        listeners: Sequence[Listener],
+        clock: Callable[[], float],
+        finish: Callable[[Diagnosis], Diagnosis] = lambda one: one,
+    ) -> None:
         self._watches, self._listeners, self._clock = tuple(watches), tuple(listeners), clock
+        self._finish = finish
         self._pool = ThreadPoolExecutor(len(self._watches) * 2 + FRESH_AT_ONCE * 4 + 2, thread_name_prefix="palanca")
         self._scheduler = AsyncIOScheduler(timezone="UTC")
         self._scheduler.add_listener(self._skipped, EVENT_JOB_MAX_INSTANCES)
@@ -139,7 +149,7 @@ class Daemon:
                 listener.published(self.snapshot)
 
     def _merged(self) -> Diagnosis:
-        return merged([watch.view for watch in self._watches], self._clock())
+        return self._finish(merged([watch.view for watch in self._watches], self._clock()))
 
     # --- fresh -----------------------------------------------------------------------------------
 
@@ -152,7 +162,8 @@ class Daemon:
             views = await asyncio.gather(
                 *(self._in_thread(lambda watch=watch: watch.fresh(at)) for watch in self._watches)  # type: ignore[misc]
             )
-            return merged([view for view in views if view], self._clock() if at is None else at)
+            known = [view for view in views if view]
+            return self._finish(merged(known, self._clock())) if at is None else merged(known, at)
 
     async def verify(self, name: str, target: Target, trial: Trial) -> Verification:
         """Verify a change at a target of the source of that name.
