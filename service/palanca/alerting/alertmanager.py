@@ -357,12 +357,14 @@ def _watchdog(routing: Routing) -> str:
 _TEMPLATES = r"""
 {{/* One line: state, how many, what. */}}
 {{ define "palanca.title" -}}
-[{{ .Status | toUpper }}{{ if eq .Status "firing" }}:{{ .Alerts.Firing | len }}{{ end }}] {{ template "palanca.what" . }}
+[{{ .Status | toUpper }}{{ if eq .Status "firing" }}:{{ .Alerts.Firing | len }}{{ end }}] {{ "" }}
+{{- template "palanca.what" . }}
 {{- with .CommonLabels.model_name }} ({{ . }}){{ end }}
 {{- end }}
 
 {{ define "palanca.what" -}}
-{{ with .CommonAnnotations.summary }}{{ . }}{{ else }}{{ with .CommonLabels.alertname }}{{ . }}{{ else }}several alerts{{ end }}{{ end }}
+{{ with .CommonAnnotations.summary }}{{ . }}{{ else }}
+{{- with .CommonLabels.alertname }}{{ . }}{{ else }}several alerts{{ end }}{{ end }}
 {{- end }}
 
 {{/* Each alert with where and why, then the links. */}}
@@ -400,11 +402,12 @@ Silence: {{ template "palanca.silence" . }}
 {{- end }}
 
 {{ define "palanca.severity" -}}
-{{ with .CommonLabels.severity }}{{ if match "^(critical|warning|info)$" . }}{{ . }}{{ else }}error{{ end }}{{ else }}error{{ end }}
+{{ if match "^(critical|warning|info)$" .CommonLabels.severity }}{{ .CommonLabels.severity }}{{ else }}error{{ end }}
 {{- end }}
 
 {{ define "palanca.color" -}}
-{{ if eq .Status "resolved" }}good{{ else if eq .CommonLabels.severity "critical" }}danger{{ else if eq .CommonLabels.severity "info" }}#439fe0{{ else }}warning{{ end }}
+{{ if eq .Status "resolved" }}good{{ else if eq .CommonLabels.severity "critical" }}danger
+{{- else if eq .CommonLabels.severity "info" }}#439fe0{{ else }}warning{{ end }}
 {{- end }}
 """
 

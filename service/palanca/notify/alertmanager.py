@@ -196,14 +196,25 @@ class _Line:
     failures: int = 0
 
 
+@dataclass(frozen=True)
+class Pace:
+    """How often alerts are sent again, and how long they live when nobody does, both in seconds."""
+
+    every: float = KEEP_ALIVE_S
+    alive: float = ALIVE_S
+
+
 class Pusher:
     """Keeps alerts alive at several Alertmanagers. ``want`` says which; all may be called in any thread.
 
     ``clock`` gives unix seconds.
     """
 
-    def __init__(self, targets: Sequence[Alertmanager], told: Told, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, targets: Sequence[Alertmanager], told: Told, clock: Callable[[], float], pace: Pace | None = None
+    ) -> None:
         self._told, self._clock, self._lock = told, clock, threading.Lock()
+        self._pace = pace or Pace()
         self._wanted: Mapping[Key, PushedAlert] | None = None
         self._lines = [_Line(target) for target in targets]
         for line in self._lines:
@@ -246,21 +257,21 @@ class Pusher:
         with self._lock:
             wanted = self._wanted
         if wanted is None:
-            return Pause(KEEP_ALIVE_S)
+            return Pause(self._pace.every)
         now = self._clock()
         gone = {key: alert for key, alert in line.alive.items() if key not in wanted}
-        messages = [alert.message(now + ALIVE_S) for alert in wanted.values()]
+        messages = [alert.message(now + self._pace.alive) for alert in wanted.values()]
         messages += [alert.message(now) for alert in gone.values()]
         line.alive = {**gone, **wanted}  # also where sending fails: it may have arrived
         if not messages:
-            return Pause(KEEP_ALIVE_S)
+            return Pause(self._pace.every)
         try:
             line.target.push(messages)
         except SourceError as error:
             return self._failed(line, error)
         line.alive, line.failures = dict(wanted), 0
         self._told.sent(line.target.url, len(messages))
-        return Pause(KEEP_ALIVE_S)
+        return Pause(self._pace.every)
 
     def _failed(self, line: _Line, error: SourceError) -> Pause:
         line.failures += 1

@@ -15,9 +15,9 @@ from palanca.notify.labels import PUSHED_PREFIX, alert_labels, speaks_of
 if TYPE_CHECKING:
     from palanca.model import Finding, Rule, Target, TargetReport
 
-LONGEST_PATTERN, LONGEST_VALUE, MOST_REPEATS = 1000, 200, 3
+LONGEST_PATTERN, LONGEST_VALUE, MOST_REPEATS, MOST_GROUPS = 1000, 200, 3, 3
 """Beyond these a regular expression is not tried: Python's can take for ever, and all else would wait for it."""
-_REPEAT = re.compile(r"(?<!\\)(?:\\\\)*(?:[*+]|\{\d+,\d*\})")
+_REPEAT = re.compile(r"(?<!\\)(?:\\\\)*(?:[*+?]|\{\d+,\d*\})")
 _REPEATED_GROUP = re.compile(r"\)[*+{]")
 _NOT_PYTHON = re.compile(r"\[\[:|\\[pPQCzx]|\(\?")
 _FOLDED = re.compile(r"^\(\?i\)")
@@ -54,7 +54,7 @@ def _compiled(pattern: str) -> re.Pattern[str] | None:
     plain = pattern[folded.end() :] if folded else pattern
     branches = [plain] if "(" in plain else plain.split("|")
     repeats = max(len(_REPEAT.findall(branch)) for branch in branches)
-    if len(plain) > LONGEST_PATTERN or repeats > MOST_REPEATS:
+    if len(plain) > LONGEST_PATTERN or repeats > MOST_REPEATS or plain.count("(") > MOST_GROUPS:
         return None
     if _REPEATED_GROUP.search(plain) or _NOT_PYTHON.search(plain):
         return None
