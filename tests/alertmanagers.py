@@ -31,9 +31,10 @@ class Running:
     process: subprocess.Popen[bytes]
     log: Path
 
-    def ask(self, path: str, document: object = None) -> Any:  # noqa: ANN401  JSON is anything
+    def ask(self, path: str, document: object = None, method: str | None = None) -> Any:  # noqa: ANN401  JSON is anything
         body = None if document is None else json.dumps(document).encode()
-        request = urllib.request.Request(self.url + path, data=body, headers={"Content-Type": "application/json"})
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(self.url + path, data=body, headers=headers, method=method)
         try:
             with urllib.request.urlopen(request, timeout=10) as response:
                 return json.loads(response.read() or b"null")
@@ -79,6 +80,10 @@ class Running:
         )
         found: str = made["silenceID"]
         return found
+
+    def end(self, silence: str) -> None:
+        """End a silence."""
+        self.ask(f"/api/v2/silence/{silence}", method="DELETE")
 
 
 def written(folder: Path, catalogue: Catalogue, routing: Routing) -> Path:

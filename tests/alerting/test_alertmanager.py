@@ -35,7 +35,7 @@ COMBINATIONS = (
     Routing(receiver_url="http://[::1]:9797/hook", credentials_file=""),
     Routing(group_wait=0, group_interval=1, repeat_interval=1),
     Routing(group_wait=3600, group_interval=7200, repeat_interval=345600, deadman_url="https://dead.example/x?y=z"),
-    Routing(credentials_file="it's a \"file\": #1", identity=("pod", "region", "job"), alert_prefix="Acme"),
+    Routing(credentials_file='it\'s a "file": #1', identity=("pod", "region", "job"), alert_prefix="Acme"),
 )
 
 
@@ -51,7 +51,7 @@ def amtool(*arguments: str | Path) -> str:
     return done.stdout
 
 
-# --- files -------------------------------------------------------------------------------------------------------------
+# --- files -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -114,7 +114,7 @@ def test_teams(release: str, kind: str | None, address: str | None) -> None:
     assert "teams" not in json.dumps(parsed(Routing(release=Release(release)))).lower()
 
 
-# --- receivers ---------------------------------------------------------------------------------------------------------
+# --- receivers -------------------------------------------------------------------------------------
 
 
 def test_the_webhook() -> None:
@@ -126,9 +126,7 @@ def test_the_webhook() -> None:
             "url": "https://palanca.example/vllm/api/v1/alertmanager",
             "send_resolved": True,
             "max_alerts": MOST_ALERTS,
-            "http_config": {
-                "authorization": {"type": "Bearer", "credentials_file": "/etc/alertmanager/palanca.token"}
-            },
+            "http_config": {"authorization": {"type": "Bearer", "credentials_file": "/etc/alertmanager/palanca.token"}},
         }
     ] == first["webhook_configs"]
     bare = parsed(Routing(receiver_url="http://p/x", credentials_file=""))["receivers"][0]["webhook_configs"][0]
@@ -173,7 +171,7 @@ def test_releases() -> None:
         parse_release("new")
 
 
-# --- routes ------------------------------------------------------------------------------------------------------------
+# --- routes ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -192,7 +190,9 @@ def test_where_alerts_go(receivers: str, labels: Mapping[str, str], tmp_path: Pa
     """By the tool's own routing."""
     path = written(tmp_path, shipped(), Routing())
     pairs = [f"{name}={value}" for name, value in labels.items()]
-    assert receivers in amtool("config", "routes", "test", f"--config.file={path}", f"--verify.receivers={receivers}", *pairs)
+    assert receivers in amtool(
+        "config", "routes", "test", f"--config.file={path}", f"--verify.receivers={receivers}", *pairs
+    )
 
 
 def test_how_fast() -> None:
@@ -208,7 +208,7 @@ def test_how_fast() -> None:
     assert "0s" == hasty['severity="critical"']["group_wait"]
 
 
-# --- inhibition --------------------------------------------------------------------------------------------------------
+# --- inhibition ------------------------------------------------------------------------------------
 
 
 def test_every_explanation_is_there() -> None:
@@ -278,7 +278,7 @@ def test_pushed_alerts_mute_and_are_muted(server: Running) -> None:
     assert "active" == server.state(root)
 
 
-# --- templates ---------------------------------------------------------------------------------------------------------
+# --- templates -------------------------------------------------------------------------------------
 
 DATA: Mapping[str, Any] = {
     "status": "firing",
@@ -290,7 +290,10 @@ DATA: Mapping[str, Any] = {
         {
             "status": "firing",
             "labels": {"instance": "a:1", "engine": "0"},
-            "annotations": {"description": "KV cache usage is 0.95", "diagnose_url": "http://p/diagnose?instance=a%3A1"},
+            "annotations": {
+                "description": "KV cache usage is 0.95",
+                "diagnose_url": "http://p/diagnose?instance=a%3A1",
+            },
         },
         {"status": "resolved", "labels": {"job": "vllm"}, "annotations": {}},
     ],

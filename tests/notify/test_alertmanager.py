@@ -40,7 +40,7 @@ def ends(message: Sequence[dict[str, str]]) -> dict[str, bool]:
     return {one["labels"]["alertname"]: one["endsAt"] > "2027-01-15T08:00:00Z" for one in message}  # type: ignore[index, misc]
 
 
-# --- pushing -----------------------------------------------------------------------------------------------------------
+# --- pushing ---------------------------------------------------------------------------------------
 
 
 def test_kept_alive_and_resolved() -> None:
@@ -136,7 +136,13 @@ def test_backoff() -> None:
 
 @pytest.mark.parametrize(
     ("status", "words"),
-    [(401, "alertmanager.bearer_file"), (403, "may not"), (404, "is the path right"), (410, "no API v2"), (500, "HTTP 500")],
+    [
+        (401, "alertmanager.bearer_file"),
+        (403, "may not"),
+        (404, "is the path right"),
+        (410, "no API v2"),
+        (500, "HTTP 500"),
+    ],
 )
 def test_what_to_do(status: int, words: str) -> None:
     """A refusal says how to mend it."""
@@ -153,7 +159,7 @@ def test_a_fault_of_ours_ends_no_thread() -> None:
     assert "failed a fault of palanca: ZeroDivisionError('division by zero')" == journal.events[0][0]
 
 
-# --- reading -----------------------------------------------------------------------------------------------------------
+# --- reading ---------------------------------------------------------------------------------------
 
 SILENCE = {
     "id": "s1",
@@ -182,7 +188,9 @@ def test_reading() -> None:
     begins = NOW - 3600 + 0.123
     expected = Muting((Silence("s1", begins, NOW + 3600, matchers),), (MutedAlert({"palanca_rule": "x"}, ("s1",)),))
     assert expected == Alertmanager(wire).muting()
-    assert "/api/v2/alerts?active=false&silenced=true&inhibited=true&filter=palanca_rule%3D~%22.%2B%22" == wire.asked[1][1]
+    assert (
+        "/api/v2/alerts?active=false&silenced=true&inhibited=true&filter=palanca_rule%3D~%22.%2B%22" == wire.asked[1][1]
+    )
     quiet = answers([expired], [ALERT])
     assert Muting() == Alertmanager(quiet).muting()
     assert 1 == len(quiet.asked)

@@ -47,7 +47,11 @@ def test_what_it_says() -> None:
 def test_since_when() -> None:
     """It began when the rule had held for its time; never in the future, whatever is known."""
     diagnosis, first = fleet(), fleet().targets[0]
-    for since, for_, expected in ((100.0, 180.0, 280.0), (diagnosis.time, 180.0, diagnosis.time), (float("nan"), 0.0, diagnosis.time)):
+    for since, for_, expected in (
+        (100.0, 180.0, 280.0),
+        (diagnosis.time, 180.0, diagnosis.time),
+        (float("nan"), 0.0, diagnosis.time),
+    ):
         findings = tuple(replace(one, since=since, for_s=for_) for one in first.findings)
         made = alerts(replace(diagnosis, targets=(replace(first, findings=findings),)))
         assert [expected] == [one.starts for one in made]
