@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from palanca.alerting.options import Cell
     from palanca.model import Severity
 
-SHARE = 0.99
-"""Of the requests, as the objectives are for the 99th percentile."""
+MAY = 0.01
+"""Share of the requests that may be slow, as the objectives are for the 99th percentile."""
 INTERVAL_S = 60.0
 WINDOW = "2m"
 """The shortest window of the signals; what is longer is added up of it."""
@@ -46,7 +46,7 @@ BURNS = (
     Burn(14.4, 3600, 300, 120, fast=True),
     Burn(6, 6 * 3600, 1800, 900, fast=True),
     Burn(3, 86400, 7200, 3600, fast=False),
-    Burn(1, 3 * 86400, 6 * 3600, 3 * 3600, fast=False),
+    Burn(1, 3 * 86400, 6 * 3600, 3600, fast=False),
 )
 
 
@@ -97,35 +97,60 @@ def snapped(family: str, objective: float, releases: ReleaseRange | None) -> flo
     return max((bound for bound in common if bound <= objective), default=None)
 
 
+@dataclass(frozen=True)
+class Budget:
+    """One objective for the targets of a cell: wanted in seconds, judged at ``bound``; the windows that are exported."""
+
+    objective: Objective
+    cell: Cell
+    wanted: float
+    bound: float
+    buckets: tuple[str, ...]
+    alert: str
+    burns: tuple[Burn, ...]
+
+    @property
+    def le(self) -> str:
+        """The bound as the Python server writes it."""
+        return repr(float(self.bound))
+
+    @property
+    def given(self) -> bool:
+        """Whether somebody set the objective."""
+        return self.objective.fact in self.cell.values
+
+
+def budgets(matrix: Matrix) -> tuple[Budget, ...]:
+    """The objectives that can be judged and were chosen."""
+    made = []
+    options = matrix.options
+    for objective in OBJECTIVES:
+        if not options.chosen(f"{objective.word}-high"):
+            continue
+        buckets = matrix.recorder.buckets(objective.family)
+        for cell in options.cells("", (objective.fact,)):
+            default = matrix.catalogue.facts[objective.fact].default
+            wanted = float(cell.values.get(objective.fact, default or 0))
+            bound = snapped(objective.family, wanted, options.releases)
+            given = objective.fact in cell.values
+            burns = tuple(one for one in BURNS if not options.severities or _severity(one, given=given) in options.severities)
+            if bound is not None and buckets and burns:
+                alert = names.alert_name(f"{objective.word}-budget-burn", options.alert_prefix)
+                made.append(Budget(objective, cell, wanted, bound, buckets, alert, burns))
+    return tuple(made)
+
+
 def group(matrix: Matrix) -> Group | None:
     """Recorded rates and burn-rate alerts of both objectives; None where nothing is left of them."""
-    recordings: list[RecordingRule] = []
-    alerts: list[AlertRule] = []
-    for objective in OBJECTIVES:
-        if not matrix.options.chosen(f"{objective.word}-high"):
-            continue
-        for cell in matrix.options.cells("", (objective.fact,)):
-            given = cell.values.get(objective.fact)
-            default = matrix.catalogue.facts[objective.fact].default
-            wanted = float(given if given is not None else default or 0)
-            bound = snapped(objective.family, wanted, matrix.options.releases)
-            buckets = matrix.recorder.buckets(objective.family)
-            if bound is None or not buckets:
-                continue
-            made = [
-                alert
-                for burn in BURNS
-                if (alert := _alert(matrix, objective, cell, burn, wanted, bound)) is not None
-            ]
-            if made:
-                recordings += _recordings(matrix, objective, cell, bound, buckets)
-                alerts += made
+    made = budgets(matrix)
+    recordings = [rule for budget in made for rule in _recordings(matrix, budget)]
+    alerts = [_alert(matrix, budget, burn) for budget in made for burn in budget.burns]
     return Group(names.SLO_GROUP, INTERVAL_S, (*recordings, *alerts)) if alerts else None
 
 
-def _labels(cell: Cell, bound: float) -> dict[str, str]:
-    override = {names.OVERRIDE: cell.name} if cell.matchers else {}
-    return {names.OBJECTIVE: literal(bound), **override}
+def _labels(budget: Budget) -> dict[str, str]:
+    override = {names.OVERRIDE: budget.cell.name} if budget.cell.matchers else {}
+    return {names.OBJECTIVE: literal(budget.bound), **override}
 
 
 def series(objective: Objective, which: str) -> str:
@@ -133,68 +158,63 @@ def series(objective: Objective, which: str) -> str:
     return f"palanca:{objective.word}_{which}:per_second"
 
 
-def _recordings(
-    matrix: Matrix, objective: Objective, cell: Cell, bound: float, buckets: tuple[str, ...]
-) -> list[RecordingRule]:
+def _recordings(matrix: Matrix, budget: Budget) -> list[RecordingRule]:
     """Slow and all observations per second of each model, of the engines whose histogram has the bound."""
-    whole = int(bound) == bound
-    le = f'le=~"{int(bound)}|{int(bound)}\\\\.0"' if whole else f"le={quote(literal(bound))}"
-    own = [str(one) for one in (*matrix.options.selector, *cell.matchers)]
+    bound = budget.bound
+    le = f'le=~"{int(bound)}|{int(bound)}\\\\.0"' if int(bound) == bound else f"le={quote(literal(bound))}"
+    own = [str(one) for one in (*matrix.options.selector, *budget.cell.matchers)]
 
     def rate(le: str) -> str:
-        texts = [f"rate({name}{{{', '.join([le, *own])}}}[{WINDOW}])" for name in buckets]
+        texts = [f"rate({name}{{{', '.join([le, *own])}}}[{WINDOW}])" for name in budget.buckets]
         text = texts[0] if len(texts) == 1 else f"({' or '.join(texts)})"
         gone = ", ".join(["le", PROCESS_LABEL, *COPY_LABELS])
         return f"sum without ({gone}) ({text})"
 
     by = ", ".join(names.SCOPE)
     every, fast = rate('le="+Inf"'), rate(le)
-    labels = _labels(cell, bound)
+    labels = _labels(budget)
+    slow, observed = (series(budget.objective, which) for which in ("slow", "observed"))
     return [
-        RecordingRule(series(objective, "slow"), f"sum by ({by}) (\n  {every}\n-\n  {fast}\n)", labels),
-        RecordingRule(series(objective, "observed"), f"sum by ({by}) (\n  {every}\nand\n  {fast}\n)", labels),
+        RecordingRule(slow, f"sum by ({by}) (\n  {every}\n-\n  {fast}\n)", labels),
+        RecordingRule(observed, f"sum by ({by}) (\n  {every}\nand\n  {fast}\n)", labels),
     ]
 
 
-def _alert(
-    matrix: Matrix, objective: Objective, cell: Cell, burn: Burn, wanted: float, bound: float
-) -> AlertRule | None:
-    options = matrix.options
-    severity: Severity = _severity(burn, given=objective.fact in cell.values)
-    if options.severities and severity not in options.severities:
-        return None
-    inside = ", ".join(f"{name}={quote(value)}" for name, value in sorted(_labels(cell, bound).items()))
+def _alert(matrix: Matrix, budget: Budget, burn: Burn) -> AlertRule:
+    objective, bound = budget.objective, budget.bound
+    matchers = {**_labels(budget)} | ({} if budget.cell.matchers else {names.OVERRIDE: ""})
+    inside = ", ".join(f"{name}={quote(value)}" for name, value in sorted(matchers.items()))
     slow, observed = (f"{series(objective, which)}{{{inside}}}" for which in ("slow", "observed"))
-    limit = f"{literal(burn.factor)} * {literal(round(1 - SHARE, 6))}"
 
     def share(window: float) -> str:
         span = duration(window)
+        limit = f"{literal(burn.factor)} * {literal(MAY)}"
         return f"sum_over_time({slow}[{span}]) / sum_over_time({observed}[{span}]) > {limit}"
 
-    floor = f"sum_over_time({observed}[{duration(burn.long)}]) * {literal(INTERVAL_S)} > {ENOUGH}"
+    floor = f"avg_over_time({observed}[{duration(burn.long)}]) * {literal(burn.long)} > {ENOUGH}"
     where = f"the bucket le={literal(bound)}"
-    judged = f"judged at {where}" if bound == wanted else f"the objective of {literal(wanted)} s is judged at {where}"
+    judged = f"judged at {where}" if bound == budget.wanted else f"the objective of {literal(budget.wanted)} s snaps to {where}"
     return AlertRule(
-        alert=names.alert_name(f"{objective.word}-budget-burn", options.alert_prefix),
+        alert=budget.alert,
         expr="\nand ".join([share(burn.long), share(burn.short), floor]),
         for_=burn.for_,
         labels={
-            names.SEVERITY: severity,
+            names.SEVERITY: _severity(burn, given=budget.given),
             names.CAUSE: "unexplained",
             names.RULE: f"{objective.word}-high",
-            **_labels(cell, bound),
+            **_labels(budget),
             names.LONG_WINDOW: duration(burn.long),
             names.SHORT_WINDOW: duration(burn.short),
-            **dict(sorted(options.labels.items())),
+            **dict(sorted(matrix.options.labels.items())),
         },
         annotations={
             names.SUMMARY: objective.title,
             names.DESCRIPTION: (
                 f"{{{{ $value | humanizePercentage }}}} of the {objective.counted} of {{{{ $labels.model_name }}}} in "
-                f"{duration(burn.long)} took longer than {literal(bound)} s ({judged}); {round(1 - SHARE, 6):.0%} may. "
-                f"At this speed the share of 30 days is used up {literal(burn.factor)} times too fast, or faster."
+                f"{duration(burn.long)} took longer than {literal(bound)} s ({judged}), where {MAY:.0%} may: at least "
+                f"{literal(burn.factor)} times the speed that uses up the share in 30 days."
             ),
-            **annotations.links(f"{objective.word}-high", options),
+            **annotations.links(f"{objective.word}-high", matrix.options),
         },
     )
 

@@ -99,8 +99,9 @@ class Recorder:
                 add(part)
             done.setdefault(name)
 
+        chosen = frozenset(wanted)
         for name in self._catalogue.signals:
-            if name in set(wanted):
+            if name in chosen:
                 add(name)
         return tuple(done)
 
@@ -120,6 +121,11 @@ class Recorder:
             return ()
         spec = self._catalogue.metrics.families[family]
         return tuple(f"{name}_bucket" for name in self._writer(spec).exposed(spec))
+
+    def preferred(self, family: str) -> str | None:
+        """Full name of a family that is read first; None where no chosen release has it."""
+        spec = self._catalogue.metrics.families[family]
+        return self._writer(spec).exposed(spec)[0] if self._has_family(family) else None
 
     def running_names(self) -> tuple[str, ...]:
         """Names of the gauge that every engine has."""
@@ -177,7 +183,7 @@ class Recorder:
         if signal.present is not None:
             return f"(\n  {names.ENGINE}\nand\n  {_whole(text)}\n)\nor\n0 * {names.ENGINE}"
         if self.on_servers(name):
-            on = ", ".join(names.SERVER_JOIN)
+            on = ", ".join(_join(families[signal.family or ""]))
             text = f"{names.ENGINE}\n* on ({on}) group_left ()\nmax by ({on}) ({text})"
         if signal.since is not None:
             text = f"time() - ({text})"
@@ -196,6 +202,11 @@ class Recorder:
         ratio = f"{factor}{above}\n/\n({below} > 0)"
         # Where nothing is observed there is a mean (of no number) all the same, so that no fallback is taken.
         return f"{ratio}\nor\nNaN * {below}" if signal.fallback is not None else ratio
+
+
+def _join(family: Family) -> tuple[str, ...]:
+    """Labels to join a server-wide family by; vLLM's own have the model as well."""
+    return (*names.SERVER_JOIN, "model_name") if family.prefixed else names.SERVER_JOIN
 
 
 def _several(text: str) -> bool:
