@@ -17,7 +17,9 @@ from typing import Any
 from tests.servers import free_port, tool
 from tests.serving import until
 
-from palanca.alerting.alertmanager import Routing, alertmanager, templates
+from palanca.alerting.alertmanager import alertmanager
+from palanca.alerting.routing import Routing
+from palanca.alerting.templates import templates
 from palanca.model import Catalogue
 
 Labels = Mapping[str, str]

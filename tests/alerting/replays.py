@@ -58,7 +58,9 @@ class Replay:
         """All series together; intervals must be equal."""
         every = [self, *others]
         assert {one.interval for one in every} == {self.interval}
-        return Replay(self.interval, max(one.steps for one in every), tuple(line for one in every for line in one.lines))
+        return Replay(
+            self.interval, max(one.steps for one in every), tuple(line for one in every for line in one.lines)
+        )
 
 
 def selector(name: str, labels: Mapping[str, str]) -> str:
@@ -72,10 +74,9 @@ def _quoted(value: str) -> str:
 
 
 def _values(line: Line) -> str:
-    texts, run = [], 0
+    texts = []
     for value, there in zip(line.values, line.there, strict=True):
         texts.append(_number(float(value)) if there else "_")
-        run += 1
     return " ".join(texts)
 
 
@@ -140,7 +141,9 @@ def run_tests(folder: Path, rules: Sequence[Path], interval: int, tests: Sequenc
         "evaluation_interval": f"{interval}s",
         "tests": [{"interval": f"{interval}s", **test} for test in tests],
     }
-    file.write_text(yaml.dump(content, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=False, width=1e9))
+    file.write_text(
+        yaml.dump(content, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=False, width=1e9)
+    )
     done = subprocess.run([tool("promtool"), "test", "rules", str(file)], check=False, capture_output=True, text=True)
     return "" if done.returncode == 0 else done.stdout + done.stderr
 

@@ -15,15 +15,9 @@ from tests.engines import ROOT, shipped
 from tests.servers import tool
 
 from palanca.alerting import names
-from palanca.alerting.alertmanager import (
-    MOST_ALERTS,
-    Routing,
-    alertmanager,
-    examples,
-    inhibitions,
-    parse_release,
-    templates,
-)
+from palanca.alerting.alertmanager import MOST_ALERTS, alertmanager, examples, inhibitions
+from palanca.alerting.routing import Routing, parse_release
+from palanca.alerting.templates import templates
 from palanca.errors import UsageError
 from palanca.releases import Release
 
@@ -35,7 +29,7 @@ COMBINATIONS = (
     Routing(receiver_url="http://[::1]:9797/hook", credentials_file=""),
     Routing(group_wait=0, group_interval=1, repeat_interval=1),
     Routing(group_wait=3600, group_interval=7200, repeat_interval=345600, deadman_url="https://dead.example/x?y=z"),
-    Routing(credentials_file='it\'s a "file": #1', identity=("pod", "region", "job"), alert_prefix="Acme"),
+    Routing(credentials_file='it\'s a "file": #1', identity=("pod", "region", "job")),
 )
 
 

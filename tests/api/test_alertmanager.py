@@ -107,8 +107,8 @@ def test_what_later_releases_add(mine: World) -> None:
     assert 200 == mine.post(PATH, more).status
     needed = ("version", "groupKey", "status", "receiver", "groupLabels")
     bare = {name: SENT[name] for name in needed}
-    needed = ("status", "labels", "startsAt", "fingerprint")
-    assert 200 == mine.post(PATH, {**bare, "alerts": [{name: ALERT[name] for name in needed}]}).status
+    alert = {name: ALERT[name] for name in ("status", "labels", "startsAt", "fingerprint")}
+    assert 200 == mine.post(PATH, {**bare, "alerts": [alert]}).status
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
-from tests.notify.wires import FakeWire, Journal, failing
+from tests.notify.wires import FakeWire, Journal, Json, failing
 from tests.serving import until
 
 from palanca.errors import SourceError
@@ -35,9 +35,9 @@ def pushing(*wires: FakeWire, pace: Pace = QUICK, journal: Journal | None = None
         pusher.join(5)
 
 
-def ends(message: Sequence[dict[str, str]]) -> dict[str, bool]:
+def ends(message: Sequence[Json]) -> dict[str, bool]:
     """Alert -> whether it goes on."""
-    return {one["labels"]["alertname"]: one["endsAt"] > "2027-01-15T08:00:00Z" for one in message}  # type: ignore[index, misc]
+    return {one["labels"]["alertname"]: one["endsAt"] > "2027-01-15T08:00:00Z" for one in message}
 
 
 # --- pushing ---------------------------------------------------------------------------------------

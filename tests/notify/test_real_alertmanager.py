@@ -19,7 +19,7 @@ from tests.notify.wires import Journal
 from tests.servers import Reply, answering, free_port
 from tests.serving import silent, until
 
-from palanca.alerting.alertmanager import Routing
+from palanca.alerting.routing import Routing
 from palanca.api.access import Token, Tokens
 from palanca.api.guard import Rules
 from palanca.app.alertmanagers import SessionWire

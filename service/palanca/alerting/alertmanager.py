@@ -1,4 +1,4 @@
-"""The configuration of Alertmanager for the exported alerts, and templates for receivers other than palanca. Pure.
+"""The configuration of Alertmanager for the exported alerts. Pure.
 
 Everything in it is known to Alertmanager 0.25. What a later release brought stands in the examples only, which are
 comments.
@@ -6,13 +6,10 @@ comments.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
-from palanca import __version__
 from palanca.alerting import names, text
-from palanca.errors import UsageError
+from palanca.alerting.routing import LONGEST_S
 from palanca.model import SEVERITY_ORDER
 from palanca.moments import duration
 from palanca.releases import Release
@@ -20,112 +17,28 @@ from palanca.releases import Release
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from palanca.alerting.routing import Routing
     from palanca.model import Catalogue, Rule, Severity
 
-OLDEST = Release("0.25")
 TEAMS, TEAMS_FILE, TEAMS_WORKFLOWS = Release("0.26"), Release("0.27"), Release("0.28")
 """Releases of Alertmanager with a receiver for Teams, with its URL in a file, and with the one that Teams kept."""
 
-WEBHOOK_PATH = "/api/v1/alertmanager"
-DEFAULT_BASE = "http://127.0.0.1:9797"
 TEMPLATES = "palanca.tmpl"
 PALANCA, DIRECT, WATCHDOG = "palanca", "direct", "watchdog"
 """Receivers: palanca enriches; what must arrive without it; what complains when nothing comes any more."""
 
-ENGINE_LABELS = ("cluster", "namespace", "job", "instance", "model_name", "engine", "ReplicaId")
-"""Labels that tell engines apart. Alertmanager takes one that both alerts lack as equal."""
 MOST_ALERTS = 100
 """Of one notification: palanca takes a megabyte, and needs no more than a few of each group to say what is wrong."""
 
 CRITICAL_WAIT_S, CRITICAL_REPEAT_S = 10.0, 3600.0
 SLOW_WAIT_S, SLOW_INTERVAL_S, SLOW_REPEAT_S = 300.0, 1800.0, 86400.0
-CONFIGURATION_REPEAT_S = 4 * 86400.0
-"""Alertmanager forgets after 120 h by default what it has told, and then tells it again."""
+CONFIGURATION_REPEAT_S = LONGEST_S
 HEARTBEAT_S = 60.0
-LONGEST_S = CONFIGURATION_REPEAT_S
 
 _LOUD: Mapping[Severity, Sequence[Severity]] = {
     severity: SEVERITY_ORDER[SEVERITY_ORDER.index(severity) :] for severity in SEVERITY_ORDER
 }
 """Severities that an alert may mute: its own and lesser ones."""
-
-
-@dataclass(frozen=True)
-class Routing:
-    """What a user can choose about the configuration. Times in seconds. Raises ``UsageError``.
-
-    ``receiver_url`` is where palanca takes alerts; by default it is made of ``external_url``. ``credentials_file`` is
-    read by Alertmanager and holds palanca's token; empty where palanca asks for none. ``deadman_url`` is told every
-    minute that alerts are evaluated. ``identity`` are labels that tell engines apart beside ``ENGINE_LABELS``.
-    """
-
-    release: Release = OLDEST
-    external_url: str | None = None
-    receiver_url: str | None = None
-    credentials_file: str = "/etc/alertmanager/palanca.token"
-    group_wait: float = 30.0
-    group_interval: float = 300.0
-    repeat_interval: float = 4 * 3600.0
-    deadman_url: str | None = None
-    identity: tuple[str, ...] = ()
-    alert_prefix: str = names.PREFIX
-
-    def __post_init__(self) -> None:
-        """Refuse what Alertmanager would refuse."""
-        if self.release < OLDEST:
-            raise UsageError(f"--alertmanager {self.release}: {OLDEST} is the oldest release that this is written for")
-        for option, url in (("--receiver-url", self.receiver), ("--deadman-url", self.deadman_url)):
-            if url is not None and not _is_url(url):
-                raise UsageError(f"{option} {url!r}: give an URL such as http://palanca:9797{WEBHOOK_PATH}")
-        for option, value, least in (
-            ("--group-wait", self.group_wait, 0.0),
-            ("--group-interval", self.group_interval, 1.0),
-            ("--repeat-interval", self.repeat_interval, 1.0),
-        ):
-            if not least <= value <= LONGEST_S or round(value) != value:
-                longest = duration(LONGEST_S)
-                raise UsageError(f"{option} {value:g} s: give whole seconds from {duration(least)} to {longest}")
-        if self.repeat_interval < self.group_interval:
-            raise UsageError(
-                f"--repeat-interval {duration(self.repeat_interval)} is shorter than --group-interval "
-                f"{duration(self.group_interval)}; Alertmanager looks at a group once in a group interval"
-            )
-        for label in self.identity:
-            if not label.isidentifier() or not label.isascii() or label.startswith("__"):
-                raise UsageError(f"--identity {label!r} is not a label name; use letters, digits and underscores")
-        if any(not char.isprintable() for char in self.credentials_file):
-            raise UsageError("--credentials-file must be text in one line")
-
-    @property
-    def receiver(self) -> str:
-        """Where palanca takes alerts."""
-        if self.receiver_url is not None:
-            return self.receiver_url
-        return (self.external_url or DEFAULT_BASE).rstrip("/") + WEBHOOK_PATH
-
-    @property
-    def engine(self) -> list[str]:
-        """Labels that tell engines apart."""
-        return list(dict.fromkeys((*ENGINE_LABELS, *self.identity)))
-
-
-def _is_url(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        _ = parts.port
-    except ValueError:
-        return False
-    return parts.scheme in {"http", "https"} and bool(parts.hostname) and url.isprintable() and " " not in url
-
-
-def parse_release(written: str) -> Release:
-    """Read ``0.25`` or ``0.28.1``. Raises ``UsageError``."""
-    try:
-        release = Release(written.strip())
-        _ = release.key
-    except ValueError:
-        raise UsageError(f"--alertmanager {written!r} is no release; write it as --alertmanager 0.25") from None
-    return release
 
 
 def alertmanager(catalogue: Catalogue, routing: Routing) -> str:
@@ -350,68 +263,3 @@ def _watchdog(routing: Routing) -> str:
         body = _section({"webhook_configs": [{"url": routing.deadman_url, "send_resolved": False}]})
         shown = "".join(f"    {line}\n" for line in body.splitlines())
     return f"  - name: {WATCHDOG}\n" + _said(lines, indent="    ") + shown
-
-
-# --- templates -------------------------------------------------------------------------------------------------------
-
-_TEMPLATES = r"""
-{{/* One line: state, how many, what. */}}
-{{ define "palanca.title" -}}
-[{{ .Status | toUpper }}{{ if eq .Status "firing" }}:{{ .Alerts.Firing | len }}{{ end }}] {{ "" }}
-{{- template "palanca.what" . }}
-{{- with .CommonLabels.model_name }} ({{ . }}){{ end }}
-{{- end }}
-
-{{ define "palanca.what" -}}
-{{ with .CommonAnnotations.summary }}{{ . }}{{ else }}
-{{- with .CommonLabels.alertname }}{{ . }}{{ else }}several alerts{{ end }}{{ end }}
-{{- end }}
-
-{{/* Each alert with where and why, then the links. */}}
-{{ define "palanca.text" -}}
-{{ range .Alerts.Firing }}{{ template "palanca.alert" . }}
-{{ end }}
-{{- if .Alerts.Resolved }}Resolved:
-{{ range .Alerts.Resolved }}{{ template "palanca.alert" . }}
-{{ end }}{{ end }}
-{{- with .CommonAnnotations.runbook_url }}Runbook: {{ . }}
-{{ end }}
-{{- with .CommonAnnotations.dashboard_url }}Dashboard: {{ . }}
-{{ end -}}
-Diagnosis: {{ template "palanca.diagnose" . }}
-Silence: {{ template "palanca.silence" . }}
-{{- end }}
-
-{{ define "palanca.alert" -}}
-- {{ with .Labels.instance }}{{ . }}{{ else }}{{ with .Labels.job }}{{ . }}{{ else }}everywhere{{ end }}{{ end }}
-{{- with .Labels.engine }}, engine {{ . }}{{ end }}
-{{- with .Annotations.description }}: {{ . }}{{ end }}
-{{- end }}
-
-{{/* Where palanca says which flag to change. */}}
-{{ define "palanca.diagnose" -}}
-{{ with .CommonAnnotations.diagnose_url }}{{ . }}{{ else }}{{ range $at, $one := .Alerts }}{{ if eq $at 0 }}
-{{- $one.Annotations.diagnose_url }}{{ end }}{{ end }}{{ end }}
-{{- end }}
-
-{{/* A form of Alertmanager that silences what the alerts have in common. */}}
-{{ define "palanca.silence" -}}
-{{ .ExternalURL }}/#/silences/new?filter=%7B
-{{- range $at, $one := .CommonLabels.SortedPairs }}{{ if $at }}%2C{{ end }}{{ $one.Name }}%3D
-{{- printf "%q" $one.Value | urlquery | reReplaceAll "\\+" "%20" }}{{ end }}%7D
-{{- end }}
-
-{{ define "palanca.severity" -}}
-{{ if match "^(critical|warning|info)$" .CommonLabels.severity }}{{ .CommonLabels.severity }}{{ else }}error{{ end }}
-{{- end }}
-
-{{ define "palanca.color" -}}
-{{ if eq .Status "resolved" }}good{{ else if eq .CommonLabels.severity "critical" }}danger
-{{- else if eq .CommonLabels.severity "info" }}#439fe0{{ else }}warning{{ end }}
-{{- end }}
-"""
-
-
-def templates() -> str:
-    """Write ``palanca.tmpl``: texts for receivers other than palanca."""
-    return f"{{{{/* generated by palanca {__version__}, do not edit */}}}}\n" + _TEMPLATES

@@ -263,4 +263,3 @@ def fleet(function: str, series: Part) -> str:
     value = f"{series.inside(SUM)} == {series.inside(SUM)}"
     joined = f"{names.ENGINE}\n* on ({by}) group_left ()\n{_AGGREGATIONS[function].format(by)}{value})"
     return f"{joined}\nor\n0 * {names.ENGINE}" if function == "fleet_count" else joined
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from palanca.alerting import names
-from palanca.alerting.test_series import PLAIN, constant, expected, fitting, line
+from palanca.alerting.notation import PLAIN, constant, expected, fitting, line
 from palanca.moments import duration
 from palanca.signals.promql import quote
 
@@ -15,14 +15,16 @@ if TYPE_CHECKING:
     from palanca.alerting.matrix import Matrix
 
 _STEPS = 60
-_PENDING_S, _LATE_S = 0.0, 840.0
-"""Seconds: at the beginning, and later than every ``for``."""
+_EARLY_S, _LATE_S = 60.0, 840.0
+"""Seconds: within every ``for`` and late enough that all groups have been evaluated; later than every ``for``."""
 
 
 def tests(matrix: Matrix) -> list[dict[str, object]]:
     """Firing, quiet and missing for each guard; those of vLLM only where some labels fit the selector."""
     options = matrix.options
-    missing, absent = (names.alert_name(one, options.alert_prefix) for one in (names.SERIES_MISSING, names.SERIES_ABSENT))
+    missing, absent = (
+        names.alert_name(one, options.alert_prefix) for one in (names.SERIES_MISSING, names.SERIES_ABSENT)
+    )
     made = [
         _test("no series at all", [], [(absent, "", [""]), (names.WATCHDOG, "", [""]), (names.PALANCA_DOWN, "", [""])]),
         *_palanca(options.palanca_job),
@@ -62,7 +64,9 @@ def _palanca(job: str) -> list[dict[str, object]]:
             (names.PALANCA_DOWN, "", []), (names.PALANCA_STALE, "source", []),
         ]),
         _test("palanca is down", [up(0)], [(names.PALANCA_DOWN, "instance", ["p:9797"])]),
-        _test("sources of palanca are lost", [up(1), *fresh, *lost], [(names.PALANCA_STALE, "source", ["gone", "old"])]),
+        _test("sources of palanca are lost", [up(1), *fresh, *lost], [
+            (names.PALANCA_STALE, "source", ["gone", "old"]),
+        ]),
         _test("palanca stands still", [up(1), *fresh, age(400)], [(names.PALANCA_STALE, "source", [""])]),
     ]  # fmt: skip
 
@@ -75,8 +79,8 @@ def _test(
     for alert, label, values in checks:
         by = ", ".join(["alertstate", *([label] if label else [])])
         query = f"count by ({by}) (ALERTS{{alertname={quote(alert)}}})"
-        for moment in (_PENDING_S, _LATE_S):
-            state = "firing" if moment or alert == names.WATCHDOG else "pending"
+        for moment in (_EARLY_S, _LATE_S):
+            state = "firing" if moment == _LATE_S or alert == names.WATCHDOG else "pending"
             samples = [({"alertstate": state, **({label: value} if label else {})}, 1.0) for value in values]
             expressions.append(expected(query, moment, samples))
     return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from palanca.alerting import annotations, names
+from palanca.alerting import names, wording
 from palanca.alerting.rules import AlertRule, Group
 from palanca.signals.promql import quote
 
@@ -22,11 +22,15 @@ def group(matrix: Matrix) -> Group:
     up = "up" + ("{" + ", ".join(str(one) for one in wide) + "}" if wide else "")
     inside = "{" + ", ".join(str(one) for one in options.selector) + "}" if options.selector else ""
     running = " or ".join(f"{name}{inside}" for name in matrix.recorder.running_names())
-    engines = names.ENGINE if names.ENGINE in {rule.record for rule in matrix.recordings()} else matrix.recorder.engines()
+    engines = (
+        names.ENGINE if names.ENGINE in {rule.record for rule in matrix.recordings()} else matrix.recorder.engines()
+    )
     own = f"job={quote(options.palanca_job)}"
     vllm = "" if any(one.label == "job" and one.op in {"=", "=~"} for one in wide) else f"\nand on (job) {engines}"
 
-    def alert(rule: str, expr: str, for_: float, severity: str, summary: str, description: str, *, own: bool) -> AlertRule:
+    def alert(
+        rule: str, expr: str, for_: float, severity: str, summary: str, description: str, *, own: bool
+    ) -> AlertRule:
         name = rule if own else names.alert_name(rule, options.alert_prefix)
         return AlertRule(
             name,
@@ -36,7 +40,7 @@ def group(matrix: Matrix) -> Group:
             {
                 names.SUMMARY: summary,
                 names.DESCRIPTION: description,
-                **annotations.links(None if own else "metrics-missing", options, labelled=False),
+                **wording.links(None if own else "metrics-missing", options, labelled=False),
             },
         )
 
@@ -50,8 +54,8 @@ def group(matrix: Matrix) -> Group:
                 600,
                 "warning",
                 "The server answers, and had no vLLM series for an hour",
-                "{{ $labels.instance }} of {{ $labels.job }} is scraped, and has shown no vLLM series within an hour: it "
-                "runs with --disable-log-stats, relabelling drops them, or it is no vLLM server.",
+                "{{ $labels.instance }} of {{ $labels.job }} is scraped, and has shown no vLLM series for an hour: it runs "
+                "with --disable-log-stats, relabelling drops them, or it is no vLLM server.",
                 own=False,
             ),
             alert(
@@ -70,7 +74,7 @@ def group(matrix: Matrix) -> Group:
                 300,
                 "warning",
                 "palanca cannot be scraped",
-                "Nobody judges what these alerts cannot, and nobody enriches their messages. The alerts themselves go on.",
+                "Nobody judges what these alerts cannot, or enriches their messages. The alerts themselves go on.",
                 own=True,
             ),
             alert(
@@ -80,8 +84,8 @@ def group(matrix: Matrix) -> Group:
                 300,
                 "warning",
                 "What palanca says is old",
-                "{{ with $labels.source }}The source {{ . }} of palanca{{ else }}palanca{{ end }} has had no fresh data for "
-                "5 minutes; /readyz of {{ $labels.instance }} says why.",
+                "{{ with $labels.source }}The source {{ . }} of palanca{{ else }}palanca{{ end }} has had no fresh data "
+                "for 5 minutes; /readyz of {{ $labels.instance }} says why.",
                 own=True,
             ),
             AlertRule(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from palanca import expressions
-from palanca.alerting import annotations, conditions, names
+from palanca.alerting import conditions, names, wording
 from palanca.alerting.conditions import Part
 from palanca.alerting.faults import NotExportableError
 from palanca.alerting.recording import Recorder
@@ -37,7 +37,7 @@ class Speech:
         if name in self._values:
             return self._values[name]
         if name not in self._catalogue.signals:
-            raise NotExportableError(f"{name} is a setting of vLLM that no series shows")
+            raise NotExportableError(_unseen(name, self._catalogue))
         if not self._recorder.available(name):
             return None
         self.signals.setdefault(name)
@@ -106,7 +106,7 @@ class Matrix:
         speech = Speech(self.catalogue, self.recorder, values, cell)
         node = expressions.parse(rule.when)
         parts = conditions.promql(node, speech)
-        for name in annotations.named(rule.summary):
+        for name in wording.named(rule.summary):
             if name in self.catalogue.signals and self.recorder.available(name):
                 speech.signals.setdefault(name)
         alert = AlertRule(
@@ -117,10 +117,10 @@ class Matrix:
             labels=self._labels(rule, cell),
             annotations={
                 names.SUMMARY: rule.title,
-                names.DESCRIPTION: annotations.sentence(
+                names.DESCRIPTION: wording.sentence(
                     rule, self.catalogue, values, self._series, _shown(node, self.catalogue)
                 ),
-                **annotations.links(rule.id, self.options),
+                **wording.links(rule.id, self.options),
             },
         )
         return Exported(rule, cell, values, alert, tuple(speech.signals), tuple(speech.fleets))
@@ -162,8 +162,17 @@ class Matrix:
         return Group(names.MATRIX_GROUP, self.options.interval, (*self.recordings(), *alerts))
 
 
+def _unseen(name: str, catalogue: Catalogue) -> str:
+    """Say why a fact is no series."""
+    fact = catalogue.facts[name]
+    title = fact.title[0].lower() + fact.title[1:]
+    if fact.label is not None:
+        return f"only a label shows {name} ({title}), and PromQL reads no value from a label"
+    return f"no series shows {name} ({title})"
+
+
 def _objectives(rule: Rule) -> tuple[str, ...]:
-    used = {*expressions.names(expressions.parse(rule.when)), *annotations.named(rule.summary), rule.slo or ""}
+    used = {*expressions.names(expressions.parse(rule.when)), *wording.named(rule.summary), rule.slo or ""}
     return tuple(sorted(name for name in used if name.startswith(OBJECTIVE)))
 
 

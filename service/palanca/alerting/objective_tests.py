@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from palanca.alerting import names
-from palanca.alerting.objectives import ENOUGH, INTERVAL_S, MAY, Budget, budgets
 from palanca.alerting.conditions import literal
-from palanca.alerting.test_series import PLAIN, constant, expected, fitting, line, rising
+from palanca.alerting.notation import PLAIN, constant, expected, fitting, line, rising
+from palanca.alerting.objectives import ENOUGH, INTERVAL_S, MAY, Budget, budgets
 from palanca.moments import duration
 from palanca.signals.promql import quote
 
@@ -85,5 +85,7 @@ def _check(budget: Budget, case: str) -> dict[str, object]:
     ]
     where = f"alertname={quote(budget.alert)}, {names.OVERRIDE}={quote(budget.cell.name)}"
     query = f"count by (alertstate, {case}, {names.LONG_WINDOW}) (ALERTS{{{where}}})"
-    samples = [({"alertstate": "firing", case: name, names.LONG_WINDOW: duration(burn.long)}, 1.0) for name, burn in fires]
+    samples = [
+        ({"alertstate": "firing", case: name, names.LONG_WINDOW: duration(burn.long)}, 1.0) for name, burn in fires
+    ]
     return expected(query, _MINUTES * INTERVAL_S, samples)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from palanca.alerting import annotations, names
+from palanca.alerting import names, wording
 from palanca.alerting.conditions import literal
 from palanca.alerting.rules import AlertRule, Group, RecordingRule
 from palanca.moments import duration
@@ -70,7 +70,8 @@ _BOUNDS: dict[str, tuple[tuple[str, tuple[float, ...]], ...]] = {
     "time_to_first_token": (
         ("0.4.0-0.8.3", (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)),
         ("0.8.4+", (
-            0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560,
+            0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640,
+            2560,
         )),
     ),
     "inter_token_latency": (
@@ -99,7 +100,7 @@ def snapped(family: str, objective: float, releases: ReleaseRange | None) -> flo
 
 @dataclass(frozen=True)
 class Budget:
-    """One objective for the targets of a cell: wanted in seconds, judged at ``bound``; the windows that are exported."""
+    """One objective for the targets of a cell, wanted and judged at ``bound`` in seconds, and its windows."""
 
     objective: Objective
     cell: Cell
@@ -133,7 +134,9 @@ def budgets(matrix: Matrix) -> tuple[Budget, ...]:
             wanted = float(cell.values.get(objective.fact, default or 0))
             bound = snapped(objective.family, wanted, options.releases)
             given = objective.fact in cell.values
-            burns = tuple(one for one in BURNS if not options.severities or _severity(one, given=given) in options.severities)
+            burns = tuple(
+                one for one in BURNS if not options.severities or _severity(one, given=given) in options.severities
+            )
             if bound is not None and buckets and burns:
                 alert = names.alert_name(f"{objective.word}-budget-burn", options.alert_prefix)
                 made.append(Budget(objective, cell, wanted, bound, buckets, alert, burns))
@@ -193,7 +196,11 @@ def _alert(matrix: Matrix, budget: Budget, burn: Burn) -> AlertRule:
 
     floor = f"avg_over_time({observed}[{duration(burn.long)}]) * {literal(burn.long)} > {ENOUGH}"
     where = f"the bucket le={literal(bound)}"
-    judged = f"judged at {where}" if bound == budget.wanted else f"the objective of {literal(budget.wanted)} s snaps to {where}"
+    judged = (
+        f"judged at {where}"
+        if bound == budget.wanted
+        else f"the objective of {literal(budget.wanted)} s snaps to {where}"
+    )
     return AlertRule(
         alert=budget.alert,
         expr="\nand ".join([share(burn.long), share(burn.short), floor]),
@@ -214,7 +221,7 @@ def _alert(matrix: Matrix, budget: Budget, burn: Burn) -> AlertRule:
                 f"{duration(burn.long)} took longer than {literal(bound)} s ({judged}), where {MAY:.0%} may: at least "
                 f"{literal(burn.factor)} times the speed that uses up the share in 30 days."
             ),
-            **annotations.links(f"{objective.word}-high", matrix.options),
+            **wording.links(f"{objective.word}-high", matrix.options),
         },
     )
 
@@ -224,4 +231,3 @@ def _severity(burn: Burn, *, given: bool) -> Severity:
     if given:
         return "critical" if burn.fast else "warning"
     return "warning" if burn.fast else "info"
-

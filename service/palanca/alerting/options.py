@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from palanca.alerting import names
+from palanca.alerting.routing import Routing
 from palanca.errors import UsageError
 from palanca.expressions import nearest
 from palanca.releases import Release, ReleaseRange
@@ -50,7 +51,7 @@ def matchers(text: str, option: str = "--selector") -> tuple[Matcher, ...]:
         found = _MATCHER.match(inside, at)
         if found is None or (found.end() < len(inside) and inside[found.end()] != ","):
             column = shift + (at if found is None else found.end()) + 1
-            raise UsageError(f"{option} {text!r}: no matcher at column {column}; write it as job=\"vllm\",team!=\"x\"")
+            raise UsageError(f'{option} {text!r}: no matcher at column {column}; write it as job="vllm",team!="x"')
         label, op, quoted = found.groups()
         value = re.sub(r"\\.", lambda one: _ESCAPES.get(one[0], one[0]), quoted[1:-1], flags=re.DOTALL)
         if op in {"=~", "!~"}:
@@ -66,7 +67,9 @@ def _regular(value: str, option: str) -> None:
         if _NOT_RE2.search(value):
             raise re.error("Prometheus knows neither look-around nor back-references")  # noqa: TRY301
     except re.error as error:
-        raise UsageError(f"{option}: {value!r} is no regular expression: {error}; quote what is meant as text") from None
+        raise UsageError(
+            f"{option}: {value!r} is no regular expression: {error}; quote what is meant as text"
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -96,8 +99,8 @@ class Options:
     """What the exported files are like.
 
     ``releases`` None means all that are known. ``rules`` are ids or globs, ``severities`` those wanted; empty means
-    all. ``labels`` go onto every alert. ``interval`` is in seconds. Of several ``overrides`` that fit a target the later
-    one wins. Raises ``UsageError``.
+    all. ``labels`` go onto every alert. ``interval`` is in seconds. Of several ``overrides`` that fit a target the
+    later one wins. Raises ``UsageError``.
     """
 
     alert_prefix: str = names.PREFIX
@@ -113,6 +116,7 @@ class Options:
     dashboard_url: str | None = None
     guards: bool = True
     palanca_job: str = "palanca"
+    routing: Routing = field(default_factory=Routing)
 
     def __post_init__(self) -> None:
         """Refuse what Prometheus would refuse or never match."""
@@ -167,7 +171,11 @@ class Options:
 
 def _parted(cell: Cell, match: Sequence[tuple[str, str]], values: Mapping[str, float]) -> list[Cell]:
     """Cut a cell by equal labels: what lies outside of them, piece by piece, and what lies inside, with new values."""
-    if any(one.label == label and (one.value == value) != (one.op == "=") for label, value in match for one in cell.matchers):
+    if any(
+        one.label == label and (one.value == value) != (one.op == "=")
+        for label, value in match
+        for one in cell.matchers
+    ):
         return [cell]  # nothing of it fits
     pieces, inside = [], cell
     for label, value in match:
@@ -209,7 +217,9 @@ def _check_selector(selector: Sequence[Matcher], metrics: Metrics) -> None:
     own = {label for family in metrics.families.values() for label in family.labels} | {"le", "__name__"}
     for one in selector:
         if one.label in own:
-            raise UsageError(f"--selector {one}: {one.label} belongs to single metrics; select by labels of the targets")
+            raise UsageError(
+                f"--selector {one}: {one.label} belongs to single metrics; select by labels of the targets"
+            )
 
 
 def _check_override(override: Override, catalogue: Catalogue) -> None:

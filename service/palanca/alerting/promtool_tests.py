@@ -5,10 +5,11 @@ Alerts of the matrix are tested over recorded series, so that each value in the 
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from palanca.alerting import guard_tests, names, objective_tests, recording_tests, text
-from palanca.alerting.test_series import constant, expected, line
+from palanca.alerting.notation import constant, expected, line
 from palanca.alerting.trials import Search
 from palanca.moments import duration
 from palanca.signals.promql import quote
@@ -48,7 +49,7 @@ def _matrix_test(one: Exported, matrix: Matrix) -> dict[str, object] | None:
     trials = search.trials()
     if not trials:
         return None
-    steps = round(one.alert.for_ / matrix.options.interval)
+    steps = math.ceil(one.alert.for_ / matrix.options.interval)
     places = _Places(one.cell, fleet=search.fleet)
     inputs = [
         line
@@ -59,15 +60,14 @@ def _matrix_test(one: Exported, matrix: Matrix) -> dict[str, object] | None:
     by = ", ".join(["alertstate", CASE, *(["instance"] if search.fleet else [])])
     query = f"count by ({by}) (ALERTS{{alertname={quote(one.alert.alert)}}})"
     at = matrix.options.interval
-    states = [(0.0, "pending" if steps else "firing", False), (steps * at, "firing", False)]
-    states.append(((steps + _AFTER) * at, "firing", True))
+    states = [((steps - 1) * at, "pending", False)] if steps else []
+    states += [(steps * at, "firing", False), ((steps + _AFTER) * at, "firing", True)]
     return {
         "name": f"{one.rule.id} {one.cell.name}".strip(),
         "interval": duration(at),
         "input_series": inputs,
         "promql_expr_test": [
-            _expected(query, moment, state, trials, places, ended=ended)
-            for moment, state, ended in dict.fromkeys(states)
+            _expected(query, moment, state, trials, places, ended=ended) for moment, state, ended in states
         ],
     }
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from palanca.alerting.test_series import PLAIN, constant, expected, fitting, line, rising
+from palanca.alerting.notation import PLAIN, constant, expected, fitting, line, rising
 from palanca.model import SourceInfo, State
 from palanca.moments import duration
 from palanca.signals.leaves import Grid

@@ -1,4 +1,4 @@
-"""Values of signals at which an alert must fire or stay quiet: found by search, so that every part of a condition counts.
+"""Values of signals at which an alert must fire or stay quiet, found by search.
 
 For each part of a condition there are values at which the condition would say something else without that part.
 """
@@ -132,7 +132,7 @@ class Search:
         return None
 
     def _nowhere(self, values: Values) -> NDArray[np.bool_]:
-        return ~self._truth(self._node, values).any(axis=0, keepdims=True)
+        return np.asarray(~self._truth(self._node, values).any(axis=0, keepdims=True))
 
     @staticmethod
     def _pick(values: Values, wanted: Wanted) -> Values | None:
@@ -204,7 +204,7 @@ class Search:
             elif signal.expr is None and signal.fallback in everything:
                 everything[name] = everything[signal.fallback]
         truth = expressions.holds(node, self._environment(everything, shape))
-        return np.broadcast_to(truth, shape) == Truth.TRUE
+        return np.equal(np.broadcast_to(truth, shape), Truth.TRUE)
 
     def _environment(self, values: Values, shape: tuple[int, int]) -> ReadingsEnvironment:
         engines, samples = shape
@@ -262,4 +262,3 @@ def _mutants(node: Node) -> Iterator[tuple[str, Node]]:
 
 def _left_out(op: str, part: Node) -> str:
     return f"{'unless' if op == 'and' else 'by'} {expressions.text(part)}"
-

@@ -28,6 +28,7 @@ from palanca.history.store import HistoryStore
 from palanca.logs import logger
 from palanca.poll import Question
 from palanca.settings import check_binding, is_loopback, knowledge, matrix, read_secrets
+from palanca.settings.alerts import with_settings
 from palanca.sources.prometheus import Prometheus
 from palanca.sources.scrape import ScrapeSource
 from palanca.sources.server import PrometheusSource
@@ -70,19 +71,26 @@ def plan(made: Effective, *, clock: Clock, timer: Clock) -> Plan:
             _duty(one, access, catalogue, question, settings.interval, clock), catalogue, clock=clock, timer=timer
         )
 
+    alerts = with_settings(Options(), settings).checked(catalogue)
     watches = tuple(watch(one) for one in settings.sources)
-    told = contacts(settings, secrets, catalogue)
-    return Plan(catalogue, watches, admission(settings, secrets), settings.history.retention, told)
+    return Plan(
+        catalogue,
+        watches,
+        admission(settings, secrets),
+        settings.history.retention,
+        alerts,
+        contacts(settings, secrets, catalogue, alerts),
+    )
 
 
-def contacts(settings: Settings, secrets: Secrets, catalogue: Catalogue) -> Contacts:
+def contacts(settings: Settings, secrets: Secrets, catalogue: Catalogue, alerts: Options) -> Contacts:
     """Say which Alertmanagers there are, and which rules are pushed: those that no rule file can say."""
     told = settings.alertmanager
     access = replace(_access(told, secrets.alertmanager), attempts=1, max_bytes=LARGEST_ANSWER)
     external = None if settings.external_url is None else str(settings.external_url)
     return Contacts(
         access={url.full.get_secret_value(): access for url in told.urls},
-        rules=frozenset(not_exportable(catalogue, Options())) if told.urls and told.push else frozenset(),
+        rules=frozenset(not_exportable(catalogue, alerts)) if told.urls and told.push else frozenset(),
         silences=told.silences,
         external_url=external,
     )

@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from palanca.alerting.options import Options
 from palanca.api import alertmanager as webhook
+from palanca.api import alerts, verify
 from palanca.api import history as past
-from palanca.api import verify
 from palanca.api.application import application
 from palanca.api.guard import Audited, Guard, Rules, Served
 from palanca.app.alertmanagers import Alertmanagers, Contacts
@@ -46,6 +47,8 @@ class Plan:
     rules: Rules
     retention: float = 90 * 86400.0
     """How long the history is kept, in seconds."""
+    alerts: Options = field(default_factory=Options)
+    """What the exported alerts are like."""
     contacts: Contacts = field(default_factory=Contacts)
 
 
@@ -175,6 +178,7 @@ def asgi(service: Service) -> ASGIApp:
         verify.router(service, history),
         past.router(service, history),
         webhook.router(service, lambda: service.sink),
+        alerts.router(lambda: (service.plan.catalogue, service.plan.alerts)),
     ]
     app = application(service, metrics=service.telemetry.text, lifespan=lifespan, more=more)
     return Guard(app, rules=lambda: service.plan.rules, audit=audited, served=served, timer=time.monotonic)

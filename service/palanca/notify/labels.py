@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from palanca.alerting import names
-from palanca.alerting.alertmanager import ENGINE_LABELS
 from palanca.render.words import encodable
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ def speaks_of(labels: Mapping[str, str], target: Target) -> bool:
     least one must be the same on both sides.
     """
     own = target.as_dict()
-    shared = [name for name in ENGINE_LABELS if labels.get(name) and own.get(name)]
+    shared = [name for name in names.IDENTITY if labels.get(name) and own.get(name)]
     return bool(shared) and all(labels[name] == encodable(own[name]) for name in shared)
 
 
