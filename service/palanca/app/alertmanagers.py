@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from palanca.logs import logger
 from palanca.notify.alertmanager import Alertmanager, Pusher, Reply, SilenceReader
+from palanca.notify.periodic import Pause, Periodic
 from palanca.notify.pushed import pushed
 from palanca.notify.silences import Marker, Muting
 from palanca.sources.session import CarefulSession, split_url
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 RECEIVER = "alertmanager"
 LONGEST_STOP_S = 1.0
+IDLE_S = 3600.0
 LARGEST_ANSWER = 64 * 1024**2
 
 
@@ -119,6 +122,8 @@ class Alertmanagers:
     def __init__(self, telemetry: Telemetry, catalogue: Callable[[], Catalogue], clock: Callable[[], float]) -> None:
         self._catalogue, self._clock, self._journal = catalogue, clock, _Journal(telemetry)
         self._contacts = Contacts()
+        self._newest: Snapshot | None = None
+        self._digest: Periodic | None = None
         self._pusher: Pusher | None = None
         self._reader: SilenceReader | None = None
 
@@ -129,7 +134,9 @@ class Alertmanagers:
         made = [Alertmanager(SessionWire(url, access)) for url, access in contacts.access.items()]
         if made and contacts.rules:
             self._pusher = Pusher(made, self._journal, self._clock)
+            self._digest = Periodic("alerts", self._digested, partial(self._journal.failed, ""))
             self._pusher.start()
+            self._digest.start()
         if made and contacts.silences:
             made = [Alertmanager(SessionWire(url, access)) for url, access in contacts.access.items()]
             self._reader = SilenceReader(made, self._journal, self._clock)
@@ -141,11 +148,11 @@ class Alertmanagers:
         for one in ending:
             one.join(LONGEST_STOP_S / len(ending))
 
-    def _end(self) -> list[Pusher | SilenceReader]:
-        ending = [one for one in (self._pusher, self._reader) if one is not None]
+    def _end(self) -> list[Pusher | SilenceReader | Periodic]:
+        ending = [one for one in (self._digest, self._pusher, self._reader) if one is not None]
         for one in ending:
             one.stop()
-        self._pusher = self._reader = None
+        self._digest = self._pusher = self._reader = None
         return ending
 
     def marked(self, diagnosis: Diagnosis) -> Diagnosis:
@@ -160,7 +167,13 @@ class Alertmanagers:
         """Nothing is pushed of a poll that was not made."""
 
     def published(self, snapshot: Snapshot) -> None:
-        """Let the alerts be those of the newest diagnosis."""
-        pusher, contacts = self._pusher, self._contacts
-        if pusher is not None and snapshot.number > 0:
-            pusher.want(pushed(snapshot.diagnosis, self._catalogue(), contacts.rules, contacts.external_url))
+        """Let the alerts be those of the newest diagnosis; they are made in another thread."""
+        self._newest = snapshot
+        if self._digest is not None:
+            self._digest.news()
+
+    def _digested(self) -> Pause:
+        newest, pusher, contacts = self._newest, self._pusher, self._contacts
+        if newest is not None and pusher is not None:
+            pusher.want(pushed(newest.diagnosis, self._catalogue(), contacts.rules, contacts.external_url))
+        return Pause(IDLE_S)

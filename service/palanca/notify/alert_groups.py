@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -147,20 +148,20 @@ def enriched(group: AlertGroup, diagnosis: Diagnosis, catalogue: Catalogue) -> E
     engines = Engines(reports)
     by_name = {names.alert_name(rule.id): rule.id for rule in catalogue.rules}
     known = {rule.id for rule in catalogue.rules}
+    seen: dict[tuple[Target, str | None], Accused] = {}
     alerts = []
-    fleets: dict[tuple[str, ...], int] = {}
     for alert in group.alerts:
         rule: str | None = alert.labels.get(names.RULE) or by_name.get(alert.labels.get("alertname", ""))
         rule = rule if rule in known else None
         found = engines.of(alert.labels)
-        accused = [_accused(reports[target], rule) for target in found]
+        for target in found:
+            if (target, rule) not in seen:
+                seen[target, rule] = _accused(reports[target], rule)
+        accused = [seen[target, rule] for target in found]
         accused.sort(key=lambda one: one.finding is None)  # where an alert is of a model, those that have it come first
         alerts.append(Explained(alert, rule, tuple(accused[:MOST_ENGINES]), len(found)))
-        fleets |= dict.fromkeys(map(scope_of, found), 0)
-    for target in reports:
-        scope = scope_of(target)
-        if scope in fleets:
-            fleets[scope] += 1
+    sizes = Counter(map(scope_of, reports))
+    fleets = {scope: sizes[scope] for scope in sorted({scope_of(target) for target, _ in seen})}
     return EnrichedGroup(group, tuple(alerts), diagnosis.time, diagnosis.source, fleets)
 
 

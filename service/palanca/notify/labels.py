@@ -57,19 +57,26 @@ def speaks_of(labels: Mapping[str, str], target: Target) -> bool:
     One that only one side has says nothing: alerts on servers lack ``engine``, sources of palanca add ``cluster``. At
     least one must be the same on both sides.
     """
-    own = target.as_dict()
-    shared = [name for name in names.IDENTITY if labels.get(name) and own.get(name)]
-    return bool(shared) and all(labels[name] == encodable(own[name]) for name in shared)
+    return _agree(labels, _identity(target))
+
+
+def _identity(target: Target) -> dict[str, str]:
+    return {name: encodable(value) for name, value in target.labels if name in names.IDENTITY}
+
+
+def _agree(labels: Mapping[str, str], own: Mapping[str, str]) -> bool:
+    shared = [name for name in own if labels.get(name)]
+    return bool(shared) and all(labels[name] == own[name] for name in shared)
 
 
 class Engines:
     """Finds the engines that alerts speak of, without looking at all of them for each alert."""
 
     def __init__(self, targets: Iterable[Target]) -> None:
-        self._by_instance: dict[str, list[Target]] = {}
-        self._all = tuple(targets)
-        for target in self._all:
-            self._by_instance.setdefault(encodable(target.get("instance")), []).append(target)
+        self._by_instance: dict[str, list[tuple[Target, dict[str, str]]]] = {}
+        self._all = tuple((target, _identity(target)) for target in targets)
+        for one in self._all:
+            self._by_instance.setdefault(one[1].get("instance", ""), []).append(one)
 
     def of(self, labels: Mapping[str, str]) -> tuple[Target, ...]:
         """Engines that an alert with these labels speaks of, in their order."""
@@ -77,4 +84,4 @@ class Engines:
         near = self._all
         if instance:
             near = (*self._by_instance.get(instance, ()), *self._by_instance.get("", ()))
-        return tuple(target for target in near if speaks_of(labels, target))
+        return tuple(target for target, own in near if _agree(labels, own))
