@@ -20,6 +20,7 @@ from tests.settings.files import secret
 from palanca.api.guard import Rules
 from palanca.app.alertmanagers import Contacts
 from palanca.app.service import Plan, Service, asgi
+from palanca.history.disabled import NoHistory
 from palanca.sources.session import Access
 from palanca.telemetry import Telemetry
 
@@ -61,7 +62,7 @@ def lived(service: Service, work: Callable[[], Awaitable[None]]) -> None:
 
 def serving(contacts: Contacts) -> Service:
     clock = Clock()
-    return Service(plan(contacts, clock), telemetry=Telemetry(clock), history=None, clock=clock)
+    return Service(plan(contacts, clock), telemetry=Telemetry(clock), history=NoHistory(), clock=clock)
 
 
 async def soon(found: Callable[[], object]) -> None:

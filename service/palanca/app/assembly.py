@@ -7,7 +7,6 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
@@ -20,10 +19,12 @@ from palanca.app.server import Listen
 from palanca.app.service import Plan
 from palanca.daemon.fleet import with_labels
 from palanca.daemon.watch import Duty, PolledSource, Watch
-from palanca.errors import SourceError, UsageError
+from palanca.errors import HistoryError, SourceError, UsageError
 from palanca.history.address import default_path
+from palanca.history.disabled import NoHistory
 from palanca.history.facade import History
 from palanca.history.leases import Lease
+from palanca.history.lock import FileLock
 from palanca.history.store import HistoryStore
 from palanca.logs import logger
 from palanca.poll import Question
@@ -117,6 +118,7 @@ def _duty(
         windowed=False,
         labels=dict(one.labels),
         fill=lambda: scraped.scrape(catalogue),
+        take_over=lambda before: scraped.take_over(before) if isinstance(before, ScrapeSource) else None,
     )
 
 
@@ -167,19 +169,23 @@ def listening(settings: Settings) -> Listen:
     )
 
 
-def history_of(made: Effective, environ: Mapping[str, str], *, clock: Clock, timer: Clock) -> History | None:
-    """Make the history, not yet opened; None where it is switched off. Raises ``RuleFileError`` and ``UsageError``."""
+def history_of(made: Effective, environ: Mapping[str, str], *, clock: Clock, timer: Clock) -> History | NoHistory:
+    """Make the history, not yet opened; where there can be none, what says why.
+
+    Several replicas can share a server by a lease, but not a file: that is locked, until the process ends.
+    Raises ``RuleFileError`` and ``UsageError`` for settings that are wrong.
+    """
     settings = made.settings
     if not settings.history.enabled:
-        return None
+        return NoHistory()
     database = read_secrets(made).database
-    place: str | Path
-    if database is None:
-        place = default_path(environ)
-    else:
-        place = database.path or (database.url.get_secret_value() if database.url else "")
-    # Several replicas can share a server, but not a file.
-    shared = database is not None and database.path is None
-    holder = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
-    lease = Lease(RECORDER, holder, max(LEASE_POLLS * settings.interval, SHORTEST_LEASE_S)) if shared else None
-    return History(HistoryStore(place, lease=lease), clock, timer)
+    if database is not None and database.url is not None:
+        holder = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
+        lease = Lease(RECORDER, holder, max(LEASE_POLLS * settings.interval, SHORTEST_LEASE_S))
+        return History(HistoryStore(database.url.get_secret_value(), lease=lease), clock, timer)
+    try:
+        path = database.path if database is not None and database.path is not None else default_path(environ)
+        lock = FileLock(path.expanduser().absolute())
+    except (HistoryError, UsageError) as error:
+        return NoHistory(str(error))
+    return History(HistoryStore(path), clock, timer, release=lock.release)

@@ -19,6 +19,7 @@ from palanca.app.recorder import Keeping, Recorder
 from palanca.daemon.daemon import Daemon
 from palanca.errors import PalancaError
 from palanca.history.disabled import NoHistory
+from palanca.history.facade import History
 from palanca.logs import logger
 from palanca.telemetry import Telemetry
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from palanca.daemon.daemon import Listener
     from palanca.daemon.snapshot import Snapshot
     from palanca.daemon.watch import Poll, Watch
-    from palanca.history.facade import History
     from palanca.model import Catalogue, Diagnosis, SourceInfo, Target
     from palanca.notify.alert_groups import Sink
     from palanca.verify import Verification
@@ -56,12 +56,12 @@ class Service:
     """The running service; satisfies ``palanca.api.backend.Backend``. ``clock`` gives unix seconds."""
 
     def __init__(
-        self, plan: Plan, *, telemetry: Telemetry, history: History | None, clock: Callable[[], float]
+        self, plan: Plan, *, telemetry: Telemetry, history: History | NoHistory, clock: Callable[[], float]
     ) -> None:
         self.plan, self.telemetry, self._clock = plan, telemetry, clock
         self.history = history
         listeners: list[Listener] = [telemetry, _PollLog()]
-        self.recorder = None if history is None else Recorder(history, telemetry, self._keeping)
+        self.recorder = Recorder(history, telemetry, self._keeping) if isinstance(history, History) else None
         if self.recorder is not None:
             listeners.append(self.recorder)
         self.alertmanagers = Alertmanagers(telemetry, lambda: self.plan.catalogue, clock)
@@ -173,10 +173,9 @@ def asgi(service: Service) -> ASGIApp:
     def served(one: Served) -> None:
         service.telemetry.served(one.method, one.path, one.status, one.seconds)
 
-    history = service.history or NoHistory()
     more = [
-        verify.router(service, history),
-        past.router(service, history),
+        verify.router(service, service.history),
+        past.router(service, service.history),
         webhook.router(service, lambda: service.sink),
         alerts.router(lambda: (service.plan.catalogue, service.plan.alerts)),
     ]
