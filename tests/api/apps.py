@@ -16,6 +16,8 @@ from starlette.types import Message
 from tests.engines import END, Value, readings, shipped
 from tests.recorded import AT, FP8, changed, read_recording
 
+from palanca.alerting.options import Options
+from palanca.api import alerts as alert_routes
 from palanca.api import history as history_routes
 from palanca.api import verify as verify_route
 from palanca.api.application import application
@@ -241,6 +243,7 @@ def world(
     rules: Rules | None = None,
     history: History | NoHistory | None = None,
     longest: float = 30.0,
+    alerts: Callable[[], Options] = Options,
     more: Callable[[FakeBackend], Sequence[APIRouter]] = lambda _: (),
 ) -> World:
     """Put an application together as ``palanca.app.service.asgi`` does."""
@@ -258,7 +261,12 @@ def world(
         yield
 
     past = history or NoHistory()
-    routers = [verify_route.router(backend, past), history_routes.router(backend, past), *more(backend)]
+    routers = [
+        verify_route.router(backend, past),
+        history_routes.router(backend, past),
+        alert_routes.router(lambda: (backend.catalogue, alerts())),
+        *more(backend),
+    ]
     app = application(backend, metrics=telemetry.text, lifespan=lifespan, more=routers)
     ticks = iter(range(10**9))
     guard = Guard(

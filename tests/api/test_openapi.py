@@ -84,7 +84,7 @@ def test_every_route_is_there(document: dict[str, Any]) -> None:
         "/diagnose", "/api/v1/targets", "/api/v1/findings", "/api/v1/signals", "/api/v1/rules",
         "/api/v1/rules/{rule_id}", "/api/v1/history", "/api/v1/history/events", "/api/v1/history/{episode_id}",
         "/api/v1/history/{episode_id}/acknowledge", "/api/v1/history/{episode_id}/verify", "/healthz", "/readyz",
-        "/metrics",
+        "/metrics", "/api/v1/alerts/prometheus.yaml", "/api/v1/alerts/operator.yaml", "/api/v1/alerts/tests.yaml",
     } == set(document["paths"])  # fmt: skip
 
 
