@@ -5,22 +5,31 @@ Everything lies on a grid from 0 on, ``interval`` seconds apart, so that promtoo
 
 from __future__ import annotations
 
+import re
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import yaml
 from numpy.typing import NDArray
+from tests.engines import shipped
 from tests.servers import tool
 
-from palanca.model import Catalogue
+from palanca import expressions
+from palanca.alerting.conditions import literal
+from palanca.alerting.notation import selector
+from palanca.model import Target
+from palanca.moments import seconds
 from palanca.signals.store import SampleStore, Series
-from palanca.sources.recording import load
 
 BEAT = "num_requests_running"
 START = "process_start_time_seconds"
+_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+_SAMPLE = re.compile(r'\{((?:[^"{}]|"(?:[^"\\]|\\.)*")*)\} ([-+0-9.EeINnaf]+)')
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
 @dataclass(frozen=True)
@@ -51,41 +60,22 @@ class Replay:
         )
 
     def input_series(self) -> list[dict[str, str]]:
-        """The series as promtool reads them."""
-        return [{"series": selector(one.name, one.labels), "values": _values(one)} for one in self.lines]
-
-    def joined(self, others: Iterable[Replay]) -> Replay:
-        """All series together; intervals must be equal."""
-        every = [self, *others]
-        assert {one.interval for one in every} == {self.interval}
-        return Replay(
-            self.interval, max(one.steps for one in every), tuple(line for one in every for line in one.lines)
-        )
-
-
-def selector(name: str, labels: Mapping[str, str]) -> str:
-    """A series as text."""
-    inside = ",".join(f"{label}={_quoted(value)}" for label, value in sorted(labels.items()))
-    return f"{name}{{{inside}}}"
+        """The series as promtool reads them; where there is no sample there is a gap."""
+        return [
+            {
+                "series": selector(one.name, one.labels),
+                "values": " ".join(
+                    literal(float(value)) if there else "_" for value, there in zip(one.values, one.there, strict=True)
+                ),
+            }
+            for one in self.lines
+        ]
 
 
-def _quoted(value: str) -> str:
-    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def _values(line: Line) -> str:
-    texts = []
-    for value, there in zip(line.values, line.there, strict=True):
-        texts.append(_number(float(value)) if there else "_")
-    return " ".join(texts)
-
-
-def _number(value: float) -> str:
-    if np.isnan(value):
-        return "NaN"
-    if np.isinf(value):
-        return "Inf" if value > 0 else "-Inf"
-    return repr(value)
+def joined(replays: Sequence[Replay]) -> Replay:
+    """All series together; intervals must be equal."""
+    (interval,) = {one.interval for one in replays}
+    return Replay(interval, max(one.steps for one in replays), tuple(line for one in replays for line in one.lines))
 
 
 def snapped(store: SampleStore, names: Iterable[str], interval: int, more: Mapping[str, str]) -> Replay:
@@ -96,15 +86,19 @@ def snapped(store: SampleStore, names: Iterable[str], interval: int, more: Mappi
 
 
 def stretched(store: SampleStore, names: Iterable[str], interval: int, more: Mapping[str, str]) -> Replay:
-    """Take each scrape as one step: a short recording becomes a long one with slower rates."""
+    """Take each scrape as one step: a recording of minutes becomes one of a quarter of an hour, with slower rates."""
     scrapes = np.unique(np.concatenate([block.times for block in store.blocks(f"vllm:{BEAT}")]))
     return _laid(store, names, interval, len(scrapes), more, lambda times: np.searchsorted(scrapes, times - 1500))
 
 
 def _laid(
-    store: SampleStore, names: Iterable[str], interval: int, steps: int, more: Mapping[str, str], index_of: object
+    store: SampleStore,
+    names: Iterable[str],
+    interval: int,
+    steps: int,
+    more: Mapping[str, str],
+    index_of: Callable[[NDArray[np.int64]], NDArray[np.generic]],
 ) -> Replay:
-    assert callable(index_of)
     begin = store.span()[0]
     lines = []
     for name in sorted(names):
@@ -119,45 +113,57 @@ def _laid(
     return Replay(interval, steps, tuple(lines))
 
 
-def exposed(names: Iterable[str]) -> set[str]:
+def exposed(names: Iterable[str]) -> frozenset[str]:
     """Names with the suffixes of histograms."""
-    return {name + suffix for name in names for suffix in ("", "_bucket", "_sum", "_count")}
+    return frozenset(name + suffix for name in names for suffix in ("", "_bucket", "_sum", "_count"))
 
 
-def recording(path: Path) -> SampleStore:
-    """Samples of a recording."""
-    return load(path)
+@cache
+def reach(name: str) -> float:
+    """How many seconds back a signal looks."""
+    signal = shipped().signals[name]
+    if signal.expr is not None:
+        return max(reach(part) for part in expressions.names(expressions.parse(signal.expr)))
+    instant = signal.kind in {"now", "since", "present"}
+    own = 0.0 if instant else signal.window + signal.offset
+    return max(own, reach(signal.fallback)) if signal.fallback is not None else own
 
 
 # --- promtool ----------------------------------------------------------------------------------------
 
 
-def run_tests(folder: Path, rules: Sequence[Path], interval: int, tests: Sequence[Mapping[str, object]]) -> str:
-    """Run promtool over tests; the text of its failure, empty where all pass."""
+def promtool(
+    folder: Path, rules: str, interval: int, inputs: Sequence[Mapping[str, str]], checks: Sequence[Mapping[str, object]]
+) -> str:
+    """Let promtool evaluate a rule file over series and compare; the text of its failure, empty where all is equal."""
     folder.mkdir(parents=True, exist_ok=True)
-    file = folder / "tests.yaml"
+    (folder / "rules.yaml").write_text(rules, encoding="utf-8")
     content = {
-        "rule_files": [str(path) for path in rules],
+        "rule_files": ["rules.yaml"],
         "evaluation_interval": f"{interval}s",
-        "tests": [{"interval": f"{interval}s", **test} for test in tests],
+        "tests": [{"interval": f"{interval}s", "input_series": list(inputs), "promql_expr_test": list(checks)}],
     }
+    file = folder / "tests.yaml"
     file.write_text(
-        yaml.dump(content, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=False, width=1e9)
+        yaml.dump(content, Dumper=_DUMPER, sort_keys=False, width=1e9, allow_unicode=True), encoding="utf-8"
     )
     done = subprocess.run([tool("promtool"), "test", "rules", str(file)], check=False, capture_output=True, text=True)
     return "" if done.returncode == 0 else done.stdout + done.stderr
 
 
-def signal_span(catalogue: Catalogue, name: str) -> float:
-    """How many seconds back a signal reaches."""
-    from palanca import expressions  # noqa: PLC0415
+def answers(failure: str) -> dict[float, dict[tuple[str, Target], float]]:
+    """What promtool got for checks that expected nothing: by time, name and labels."""
+    times = re.findall(r"time: (\S+),", failure)
+    texts = re.findall(r"got: (.*)", failure)
+    found: dict[float, dict[tuple[str, Target], float]] = {}
+    for time, text in zip(times, texts, strict=True):
+        mine = found.setdefault(seconds(time), {})
+        for inside, value in _SAMPLE.findall(text):
+            labels = {name: _plain(quoted) for name, quoted in _LABEL.findall(inside)}
+            name = labels.pop("__name__", "")
+            mine[name, Target.of(labels)] = float(value.replace("Inf", "inf"))
+    return found
 
-    signal = catalogue.signals[name]
-    parts: Iterator[str] = iter(())
-    if signal.expr is not None:
-        parts = iter(expressions.names(expressions.parse(signal.expr)))
-    elif signal.fallback is not None:
-        parts = iter((signal.fallback,))
-    instant = signal.expr is not None or signal.kind in {"now", "since", "present"}
-    own = 0.0 if instant else signal.window + signal.offset
-    return max([own, *(signal_span(catalogue, part) for part in parts)])
+
+def _plain(quoted: str) -> str:
+    return re.sub(r"\\(.)", lambda one: "\n" if one[1] == "n" else one[1], quoted)

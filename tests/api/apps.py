@@ -16,7 +16,9 @@ from starlette.types import Message
 from tests.engines import END, Value, readings, shipped
 from tests.recorded import AT, FP8, changed, read_recording
 
+from palanca.alerting.options import Options
 from palanca.api import alertmanager as webhook
+from palanca.api import alerts as alert_routes
 from palanca.api import history as history_routes
 from palanca.api import verify as verify_route
 from palanca.api.application import application
@@ -260,6 +262,7 @@ def world(
     history: History | NoHistory | None = None,
     longest: float = 30.0,
     sink: Sink | None = None,
+    alerts: Callable[[], Options] = Options,
     more: Callable[[FakeBackend], Sequence[APIRouter]] = lambda _: (),
 ) -> World:
     """Put an application together as ``palanca.app.service.asgi`` does."""
@@ -281,6 +284,7 @@ def world(
         verify_route.router(backend, past),
         history_routes.router(backend, past),
         webhook.router(backend, lambda: sink),
+        alert_routes.router(lambda: (backend.catalogue, alerts())),
         *more(backend),
     ]
     app = application(backend, metrics=telemetry.text, lifespan=lifespan, more=routers)

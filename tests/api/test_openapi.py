@@ -83,8 +83,9 @@ def test_every_route_is_there(document: dict[str, Any]) -> None:
     assert {
         "/diagnose", "/api/v1/targets", "/api/v1/findings", "/api/v1/signals", "/api/v1/rules",
         "/api/v1/rules/{rule_id}", "/api/v1/history", "/api/v1/history/events", "/api/v1/history/{episode_id}",
-        "/api/v1/history/{episode_id}/acknowledge", "/api/v1/history/{episode_id}/verify", "/api/v1/alertmanager",
-        "/healthz", "/readyz", "/metrics",
+        "/api/v1/history/{episode_id}/acknowledge", "/api/v1/history/{episode_id}/verify", "/healthz", "/readyz",
+        "/metrics", "/api/v1/alerts/prometheus.yaml", "/api/v1/alerts/operator.yaml", "/api/v1/alerts/tests.yaml",
+        "/api/v1/alerts/alertmanager.yaml", "/api/v1/alerts/palanca.tmpl", "/api/v1/alertmanager",
     } == set(document["paths"])  # fmt: skip
 
 

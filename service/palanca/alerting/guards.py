@@ -54,8 +54,8 @@ def group(matrix: Matrix) -> Group:
                 600,
                 "warning",
                 "The server answers, and had no vLLM series for an hour",
-                "{{ $labels.instance }} of {{ $labels.job }} is scraped, and has shown no vLLM series for an hour: it runs "
-                "with --disable-log-stats, relabelling drops them, or it is no vLLM server.",
+                "{{ $labels.instance }} of {{ $labels.job }} is scraped, and has shown no vLLM series for an hour: it "
+                "runs with --disable-log-stats, relabelling drops them, or it is no vLLM server.",
                 own=False,
             ),
             alert(
@@ -84,8 +84,8 @@ def group(matrix: Matrix) -> Group:
                 300,
                 "warning",
                 "What palanca says is old",
-                "{{ with $labels.source }}The source {{ . }} of palanca{{ else }}palanca{{ end }} has had no fresh data "
-                "for 5 minutes; /readyz of {{ $labels.instance }} says why.",
+                "{{ with $labels.source }}The source {{ . }} of palanca{{ else }}palanca{{ end }} has had no fresh "
+                "data for 5 minutes; /readyz of {{ $labels.instance }} says why.",
                 own=True,
             ),
             AlertRule(
