@@ -78,7 +78,7 @@ def test_key_order() -> None:
     assert expected == list(found["targets"][0])
     expected = [
         "rule", "cause", "severity", "confidence", "role", "state", "scope", "group", "explained_by", "since",
-        "since_at_least", "title", "summary", "evidence", "recommendations",
+        "since_at_least", "silenced", "title", "summary", "evidence", "recommendations",
     ]  # fmt: skip
     assert expected == list(found["targets"][0]["findings"][0])
     expected = [

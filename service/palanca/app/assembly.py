@@ -6,12 +6,15 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
+from palanca.alerting.matrix import not_exportable
 from palanca.alerting.options import Options
 from palanca.api.access import Token, Tokens
 from palanca.api.guard import Rules, own_hosts
+from palanca.app.alertmanagers import LARGEST_ANSWER, Contacts
 from palanca.app.server import Listen
 from palanca.app.service import Plan
 from palanca.daemon.fleet import with_labels
@@ -34,7 +37,7 @@ from palanca.sources.session import Access
 
 if TYPE_CHECKING:
     from palanca.model import Catalogue, Target
-    from palanca.settings import Effective, Secrets, Settings, SourceSecrets, SourceSettings
+    from palanca.settings import Alertmanager, Effective, Secrets, Settings, SourceSecrets, SourceSettings
 
 R = TypeVar("R")
 Clock = Callable[[], float]
@@ -71,7 +74,27 @@ def plan(made: Effective, *, clock: Clock, timer: Clock) -> Plan:
 
     alerts = with_settings(Options(), settings).checked(catalogue)
     watches = tuple(watch(one) for one in settings.sources)
-    return Plan(catalogue, watches, admission(settings, secrets), settings.history.retention, alerts)
+    return Plan(
+        catalogue,
+        watches,
+        admission(settings, secrets),
+        settings.history.retention,
+        alerts,
+        contacts(settings, secrets, catalogue, alerts),
+    )
+
+
+def contacts(settings: Settings, secrets: Secrets, catalogue: Catalogue, alerts: Options) -> Contacts:
+    """Say which Alertmanagers there are, and which rules are pushed: those that no rule file can say."""
+    told = settings.alertmanager
+    access = replace(_access(told, secrets.alertmanager), attempts=1, max_bytes=LARGEST_ANSWER)
+    external = None if settings.external_url is None else str(settings.external_url)
+    return Contacts(
+        access={url.full.get_secret_value(): access for url in told.urls},
+        rules=frozenset(not_exportable(catalogue, alerts)) if told.urls and told.push else frozenset(),
+        silences=told.silences,
+        external_url=external,
+    )
 
 
 def _of_labelled(known: Callable[[Target], R] | None, labels: Mapping[str, str]) -> Callable[[Target], R] | None:
@@ -110,7 +133,7 @@ def scraping(urls: list[str], access: Access, clock: Clock) -> ScrapeSource:
     return ScrapeSource(urls, access, wait=SCRAPE_WAIT_S, clock=clock, sleep=sleep, wake=stopped.set)
 
 
-def _access(one: SourceSettings, secrets: SourceSecrets) -> Access:
+def _access(one: SourceSettings | Alertmanager, secrets: SourceSecrets) -> Access:
     user, password = secrets.basic or ("", None)
     return Access(
         headers={name: value.get_secret_value() for name, value in secrets.headers.items()},

@@ -51,10 +51,20 @@ class Listener(Protocol):
 
 
 class Daemon:
-    """Owns the watches. Made and used in one event loop; polls run in threads of its own."""
+    """Owns the watches. Made and used in one event loop; polls run in threads of its own.
 
-    def __init__(self, watches: Sequence[Watch], listeners: Sequence[Listener], clock: Callable[[], float]) -> None:
+    ``finish`` adds what is known from elsewhere to a diagnosis of now; it must be quick, and not fail.
+    """
+
+    def __init__(
+        self,
+        watches: Sequence[Watch],
+        listeners: Sequence[Listener],
+        clock: Callable[[], float],
+        finish: Callable[[Diagnosis], Diagnosis] = lambda one: one,
+    ) -> None:
         self._watches, self._listeners, self._clock = tuple(watches), tuple(listeners), clock
+        self._finish = finish
         self._pool = _pool(len(self._watches))
         self._scheduler = AsyncIOScheduler(timezone="UTC")
         self._scheduler.add_listener(self._skipped, EVENT_JOB_MAX_INSTANCES)
@@ -174,7 +184,7 @@ class Daemon:
                 listener.published(self.snapshot)
 
     def _merged(self) -> Diagnosis:
-        return merged([watch.view for watch in self._watches], self._clock())
+        return self._finish(merged([watch.view for watch in self._watches], self._clock()))
 
     # --- fresh -----------------------------------------------------------------------------------
 
@@ -190,7 +200,7 @@ class Daemon:
             found = [view for view in views if view is not None]
             if found and all(view.impossible for view in found):
                 raise UsageError("\n".join(dict.fromkeys(str(view.error) for view in found)))
-            return merged(found, self._clock() if at is None else at)
+            return self._finish(merged(found, self._clock())) if at is None else merged(found, at)
 
     async def verify(self, name: str, target: Target, trial: Trial) -> Verification:
         """Verify a change at a target of the source of that name.
