@@ -40,7 +40,7 @@ def hides_replica(rule: LintRule, context: Context) -> Iterator[Remark]:
 
 def _hides(part: Aggregation, op: str, context: Context) -> bool:
     above_threshold = op in {">", ">="}
-    if part.op in {"max", "topk"} and above_threshold or part.op in {"min", "bottomk"} and not above_threshold:
+    if (part.op in {"max", "topk"} and above_threshold) or (part.op in {"min", "bottomk"} and not above_threshold):
         return False
     if part.op not in {"sum", "avg", "quantile", "max", "min", "stddev"}:
         return False
