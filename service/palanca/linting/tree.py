@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import promql_parser
 
-from palanca.linting.tokens import PromQLSyntaxError, Token, tokens, unquoted
+from palanca.linting.tokens import PromQLSyntaxError, Token, quoted, tokens, unquoted
 
 AGGREGATIONS = frozenset({
     "sum", "avg", "count", "min", "max", "group", "stddev", "stdvar", "topk", "bottomk", "count_values", "quantile",
@@ -188,9 +188,18 @@ def parse(expression: str) -> Node:
         raise PromQLSyntaxError("there is no expression", 0)
     made = _Parser(expression, words).whole()
     try:
-        promql_parser.parse(expression)
+        promql_parser.parse(_without_raw(expression, words))
     except ValueError as error:
         raise PromQLSyntaxError(str(error), _place(str(error), words)) from None
+    return made
+
+
+def _without_raw(expression: str, words: tuple[Token, ...]) -> str:
+    """Write texts between backticks with double quotes: promql-parser looks for escapes in them."""
+    made = expression
+    for word in reversed(words):
+        if word.kind == "text" and word.text.startswith("`"):
+            made = made[: word.start] + quoted(unquoted(word.text)) + made[word.end :]
     return made
 
 
@@ -333,7 +342,7 @@ class _Parser:
             inner = self.binary(_UNARY)
             if isinstance(inner, Number):
                 return Number(word.start, inner.end, -inner.value if word.text == "-" else inner.value)
-            return Unary(word.start, inner.end, word.text, inner)
+            return inner if word.text == "+" else Unary(word.start, inner.end, word.text, inner)
         return self.ranged(self.primary())
 
     def ranged(self, node: Node) -> Node:
@@ -424,8 +433,6 @@ class _Parser:
         if self.text() == "(":
             arguments, closing = self.arguments(word.text)
             return Call(word.start, closing.end, word.text, arguments, (word.start, word.end))
-        if lower in _PRECEDENCE or lower in {"by", "without", "on", "ignoring", "offset", "bool"}:
-            raise PromQLSyntaxError(f"a value is missing before {word.text!r}", word.start)
         return self.selector(word)
 
     def arguments(self, owner: str) -> tuple[tuple[Node, ...], Token]:

@@ -1,0 +1,43 @@
+"""Short ways to lint texts in tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import yaml
+from tests.engines import ROOT, shipped
+
+from palanca.linting import Finding, LintReport, Live, lint
+from palanca.linting.names_file import load_names
+from palanca.linting.vocabulary import Vocabulary, releases
+from palanca.sources.rule_files import read_text
+
+GOOD = {"for": "5m", "labels": {"severity": "warning"}, "annotations": {"summary": "it is so"}}
+GUARD = {"alert": "Gone", "expr": "absent(vllm:num_requests_running)", **GOOD}
+
+
+@cache
+def vocabulary(vllm: str | None = None) -> Vocabulary:
+    metrics = shipped().metrics
+    return Vocabulary(metrics, load_names([ROOT / "rules"]), releases(vllm, metrics))
+
+
+def linted(text: str, vllm: str | None = None, interval: float = 15.0, live: Live | None = None) -> LintReport:
+    return lint([read_text("rules.yml", text.encode())], vocabulary(vllm), interval_s=interval, live=live)
+
+
+def file_of(*rules: Mapping[str, Any]) -> str:
+    """A rule file with a guard and these rules, each filled up to a good alert."""
+    filled = [dict(rule) if "record" in rule else {"alert": "Case", **GOOD, **rule} for rule in rules]
+    return yaml.safe_dump({"groups": [{"name": "g", "rules": [*filled, GUARD]}]}, sort_keys=False, width=1000)
+
+
+def found(expression: str, vllm: str | None = None, **more: Any) -> list[Finding]:
+    """Findings of a good alert with this expression."""
+    return list(linted(file_of({"expr": expression, **more}), vllm).findings)
+
+
+def ids(findings: list[Finding] | tuple[Finding, ...]) -> list[str]:
+    return [one.check for one in findings]
