@@ -41,7 +41,10 @@ def test_every_name_of_a_page_is_known_in_its_release(path: Path) -> None:
         hidden = "hidden" in path.stem
         assert words.shows(metric.entry) or (hidden and words.hides(metric.entry)), full
         if metric.part != "_created":
-            stated = types.get(metric.prefix + metric.entry.name) or types[(metric.prefix + metric.entry.name).removesuffix("_total")]
+            stated = (
+                types.get(metric.prefix + metric.entry.name)
+                or types[(metric.prefix + metric.entry.name).removesuffix("_total")]
+            )
             assert stated == {"info": "gauge"}.get(metric.entry.type, metric.entry.type), full
         if metric.entry.type != "info":
             assert {name for name, _ in _LABEL.findall(labels)} <= metric.labels, full

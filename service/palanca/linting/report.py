@@ -156,8 +156,7 @@ def _is_direct(rule: LintRule, vocabulary: Vocabulary) -> bool:
             return True
         if any(one.entry.prefixed for one in vocabulary.metrics_of(selector)):
             return True
-        entry = vocabulary.entries.get(selector.name or "")
-        if entry is not None and entry.prefixed:
+        if vocabulary.without_prefix(selector.name or "") is not None:
             return True
         if any("vllm" in matcher.value.lower() for matcher in selector.matchers):
             return True

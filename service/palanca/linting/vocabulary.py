@@ -138,6 +138,12 @@ class Vocabulary:
                 made += [Metric(prefix + entry.name + part, prefix, entry, part) for part in parts]
         return tuple(made)
 
+    def without_prefix(self, full: str) -> Entry | None:
+        """Find the entry of a name that stands without the prefix that it ought to have."""
+        base = next((full.removesuffix(part) for part in PARTS if full.endswith(part)), full)
+        entry = self.entries.get(full) or self.entries.get(base)
+        return entry if entry is not None and entry.prefixed else None
+
     def shows(self, entry: Entry) -> tuple[Release, ...]:
         """Releases, of those looked at, that show a name unasked."""
         return tuple(one for one in self.releases if any(one in span for span in entry.shown))

@@ -17,7 +17,8 @@ from palanca.linting.vocabulary import Metric, is_one_two_five
 
 _QUANTILE = "histogram_quantile"
 _PERCENT = 100.0
-_LISTED = re.compile(r"\(?((?:[0-9.eE+]|\\.|Inf)+(?:\|(?:[0-9.eE+]|\\.|Inf)+)*)\)?")
+_BOUND = r"(?:\d+(?:\\?\.\d+)?(?:[eE]\\?\+?\d+)?|\\?\+?Inf)"
+_LISTED = re.compile(rf"\(?({_BOUND}(?:\|{_BOUND})*)\)?")
 _ABOVE, _BELOW = frozenset({">", ">="}), frozenset({"<", "<="})
 
 

@@ -229,9 +229,7 @@ def missing_prefix(rule: LintRule, context: Context) -> Iterator[Remark]:
         name = selector.name
         if name is None or context.lives(name):
             continue
-        base = next((name.removesuffix(part) for part in PARTS if name.endswith(part)), name)
-        entry = words.entries.get(name) or words.entries.get(base)
-        if entry is not None and entry.prefixed:
+        if words.without_prefix(name) is not None:
             start, end = selector.named
             message = f"{name} lacks the prefix: vLLM exposes {_OWN_PREFIX}{name}"
             edits = (Edit(start, end, _OWN_PREFIX + name),) if rule.text[start:end] == name else ()
