@@ -27,7 +27,7 @@ def _rules(path: str, group: Mapping[str, Any]) -> Iterator[LintRule]:
         yield LintRule(
             path, str(group.get("name", "")), str(rule.get("name", "")), "record" if recording else "alert", (1, 1),
             _words(str(rule.get("query", ""))),
-            for_s=float(duration) if isinstance(duration, int | float) and not recording else None,
+            for_s=float(duration) if isinstance(duration, int | float) and duration > 0 and not recording else None,
             labels=_texts(rule.get("labels")), annotations=_texts(rule.get("annotations")), where="expression",
         )  # fmt: skip
 

@@ -103,16 +103,15 @@ def _missing(metric: Metric, matcher: Matcher, context: Context) -> Iterator[Rem
             return
         texts = [text.replace("\\", "") for text in found.group(1).split("|")]
     known = _texts(metric, context)
-    changed, faults, mends, sure = [], [], [], True
-    for text in texts:
-        right, mend = _right(text, metric, known, context)
-        changed.append(right or text)
-        if right != text:
-            faults.append(f'le="{text}"')
-            mends.append(mend)
-            sure = sure and right is not None
-    if not faults:
+    right = {text: _right(text, metric, known, context) for text in texts}
+    found_bounds = {_number(text) for text in texts if right[text][0] == text}
+    wrong = [text for text in texts if right[text][0] != text and _number(text) not in found_bounds]
+    if not wrong:
         return
+    sure = all(right[text][0] is not None for text in wrong)
+    changed = [right[text][0] or text if text in wrong else text for text in texts]
+    mends = [right[text][1] for text in wrong]
+    faults = [f'le="{text}"' for text in wrong]
     joined = "|".join(re.sub(r"[.+]", lambda one: "\\" + one.group(), one) for one in changed)
     value = changed[0] if matcher.op == "=" else joined
     edits = (Edit(*matcher.at, quoted(value)),) if sure else ()

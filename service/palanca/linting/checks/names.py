@@ -151,7 +151,7 @@ def newer_name(rule: LintRule, context: Context) -> Iterator[Remark]:
         message = f"{_written(rule, selector)} exists from {first} on, and {_asked(context)} is looked at"
         older = _older(found[0], words.releases[0], context)
         mend = f"before that it is {older}" if older else f"it needs vLLM {first}"
-        yield Remark(message, mend, selector.named[0], severity="warning" if partly else None)
+        yield Remark(message, mend, selector.named[0], severity="info" if partly else None)
 
 
 def _older(metric: Metric, release: Release, context: Context) -> str:

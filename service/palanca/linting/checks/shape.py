@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from functools import partial
 
 from palanca.expressions import nearest
-from palanca.linting.analysis import ABSENCE, RATES
+from palanca.linting.analysis import ABSENCE
 from palanca.linting.finding import Context, Remark
 from palanca.linting.prometheus_1 import as_yaml
 from palanca.linting.rule import LintRule
-from palanca.linting.tree import Call, Selector, walk
+from palanca.linting.tree import Call, Node, Selector, walk
 
 _VALUE = re.compile(r"\$value\b|\.Value\b")
+_DEEPEST = 3
+"""Recorded series of recorded series."""
 _LONG_S = 300.0
 """A range of this length holds an alert by itself."""
 
@@ -45,20 +47,27 @@ def prometheus_1_syntax(rule: LintRule, context: Context) -> Iterator[Remark]:
 
 def no_for(rule: LintRule, context: Context) -> Iterator[Remark]:
     """Alerts that fire on one bad evaluation."""
-    del context
     if rule.kind != "alert" or rule.for_s or rule.tree is None:
         return
-    spans = [
-        one.range_s
-        for call in walk(rule.tree)
-        if isinstance(call, Call) and (call.function in RATES or call.function.endswith("_over_time"))
-        for one in walk(call)
-        if isinstance(one, Selector) and one.range_s
-    ]
+    spans = _spans(rule.tree, context, _DEEPEST)
     long = bool(spans) and min(spans) >= _LONG_S
     message = "no for: it fires at the first evaluation that is above the threshold, and flaps"
     mend = "add for: 5m, or as long as it may last before somebody has to act"
-    yield Remark(message, mend, place=rule.place, severity="info" if long else None)
+    severity = rule.labels.get("severity")
+    meant = rule.for_s == 0 or (severity is not None and severity.value == "info")
+    yield Remark(message, mend, place=rule.place, severity="info" if long or meant else None)
+
+
+def _spans(tree: Node, context: Context, depth: int) -> list[float]:
+    """Ranges that an expression looks back over, in seconds, also through the recorded series that it asks for."""
+    made: list[float] = []
+    for one in walk(tree):
+        if isinstance(one, Selector) and one.range_s:
+            made.append(one.range_s)
+        elif isinstance(one, Selector) and one.name in context.recorded and depth:
+            recorded = [rule.tree for rule in context.rules if rule.kind == "record" and rule.name == one.name]
+            made += [span for below in recorded if below is not None for span in _spans(below, context, depth - 1)]
+    return made
 
 
 def value_in_label(rule: LintRule, context: Context) -> Iterator[Remark]:

@@ -20,6 +20,8 @@ from palanca.linting.rule import LintRule
 from palanca.linting.tree import COMPARISONS, SETS, Aggregation, Binary, Call, Node, Number, Selector, bare, walk
 
 _PERCENT = 100.0
+_CLEARLY = 2.0
+"""A bound of little more than 1 keeps impossible values out; from twice that on per cent are meant."""
 _RISES = frozenset({">", ">="})
 _MILLISECONDS = {"time_to_first_token": 60.0, "inter_token_latency": 20.0, "time_per_output_token": 20.0}
 """Seconds from which on nobody means seconds: a first token after a minute, 20 s between two tokens."""
@@ -41,9 +43,9 @@ def ratio_against_percent(rule: LintRule, context: Context) -> Iterator[Remark]:
         if top is None or one.op in {"==", "!="}:
             continue
         name = _name(one.node)
-        if one.value > top:
+        if one.value > top and (one.op in _RISES or one.value >= _CLEARLY * top):
             verdict = "never true" if one.op in _RISES else "always true"
-            fits = top == 1.0 and one.value <= _PERCENT
+            fits = top == 1.0 and _CLEARLY <= one.value <= _PERCENT
             mend = f"write {one.value / _PERCENT:g}" if fits else f"the threshold must lie between 0 and {top:g}"
             edits = _number(one, one.value / _PERCENT) if fits else ()
             yield Remark(f"{name} lies between 0 and {top:g}: {one.op} {one.value:g} is {verdict}", mend,
