@@ -36,12 +36,12 @@ def places(text: str, check: str = "removed-name") -> list[tuple[int, int]]:
         ('"max(vllm:gpu_cache_usage_perc) > 0.9"', 4),
         ('"max(vllm:num_requests_waiting{a=\\"b\\"}) > 1 or max(vllm:gpu_cache_usage_perc) > 0.9"', 4),
         ("'max(x{a=''b''}) > 1 or max(vllm:gpu_cache_usage_perc) > 0.9'", 4),
-        ("|\n        max(\n          vllm:gpu_cache_usage_perc) > 0.9", 6),
-        (">-\n        max(\n        vllm:gpu_cache_usage_perc) > 0.9", 6),
-        ("max(\n        vllm:gpu_cache_usage_perc) > 0.9", 5),
+        ("|\n          max(\n            vllm:gpu_cache_usage_perc) > 0.9", 6),
+        (">-\n          max(\n          vllm:gpu_cache_usage_perc) > 0.9", 6),
+        ("max(\n          vllm:gpu_cache_usage_perc) > 0.9", 5),
         ('"max(\\n  vllm:gpu_cache_usage_perc) > 0.9"', 4),
-        ('"max(x) > 1 and \\\n        max(vllm:gpu_cache_usage_perc) > 0.9"', 5),
-        ("|\n        # comment\n\n        max(vllm:gpu_cache_usage_perc) > 0.9", 7),
+        ('"max(x) > 1 and \\\n          max(vllm:gpu_cache_usage_perc) > 0.9"', 5),
+        ("|\n          # comment\n\n          max(vllm:gpu_cache_usage_perc) > 0.9", 7),
     ],
 )
 def test_places_in_every_style_of_yaml(scalar: str, line: int) -> None:
