@@ -34,10 +34,5 @@ def file_of(*rules: Mapping[str, Any]) -> str:
     return yaml.safe_dump({"groups": [{"name": "g", "rules": [*filled, GUARD]}]}, sort_keys=False, width=1000)
 
 
-def found(expression: str, vllm: str | None = None, **more: Any) -> list[Finding]:
-    """Findings of a good alert with this expression."""
-    return list(linted(file_of({"expr": expression, **more}), vllm).findings)
-
-
 def ids(findings: list[Finding] | tuple[Finding, ...]) -> list[str]:
     return [one.check for one in findings]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,8 @@ def test_places_in_every_style_of_yaml(scalar: str, line: int) -> None:
 
 
 @given(
-    st.lists(st.sampled_from(["max(", " ", "\n", "vllm:gpu_cache_usage_perc", ")", ' {a="b"}', " > 0.9", " or ", "'", "é", "\\d", "# c\n", "\t"]), min_size=1, max_size=8),
+    st.lists(st.sampled_from(["max(", " ", "\n", "vllm:gpu_cache_usage_perc", ")", ' {a="b"}', " > 0.9",
+    " or ", "'", "é", "\\d", "# c\n", "\t"]), min_size=1, max_size=8),
     st.sampled_from(['"', "'", "|", ">", None]),
 )  # fmt: skip
 @settings(max_examples=300, deadline=None)
@@ -157,7 +159,7 @@ def test_what_cannot_be_read_is_said_with_its_place(text: str, says: str) -> Non
 
 
 def test_bytes_that_are_no_text() -> None:
-    with pytest.raises(RuleFileError, match="rules.yml:2:1: not UTF-8"):
+    with pytest.raises(RuleFileError, match=r"rules\.yml:2:1: not UTF-8"):
         read_text("rules.yml", b"a: b\n\xff")
 
 
@@ -192,9 +194,10 @@ def test_prometheus_1_in_many_lines() -> None:
 
 def test_rules_of_a_prometheus() -> None:
     """Places count inside the expression."""
-    groups = [
+    groups: list[Any] = [
         {"name": "g", "file": "/etc/a.yml", "rules": [
-            {"type": "alerting", "name": "A", "query": DEAD, "duration": 300, "labels": {"severity": "warning"}, "annotations": {"summary": "s"}},
+            {"type": "alerting", "name": "A", "query": DEAD, "duration": 300,
+            "labels": {"severity": "warning"}, "annotations": {"summary": "s"}},
             {"type": "recording", "name": "r:x", "query": "max(vllm:num_requests_waiting)"},
             {"type": "alerting", "name": "B", "query": "r:x > 5", "duration": 0},
             "rubbish",
@@ -245,8 +248,10 @@ def test_files_and_folders(tmp_path: Path) -> None:
 # --- whatever there is -----------------------------------------------------------------------------
 
 WORDS = st.sampled_from([
-    "groups", "rules", "name", "alert", "record", "expr", "for", "labels", "annotations", "spec", "items", "severity", "<<", "5m",
-    DEAD, "vllm:num_requests_waiting", "sum(", "{{ $value }}", "# palanca:ignore no-for", "ALERT A IF x > 1", "", "null", "[", "&a", "*a",
+    "groups", "rules", "name", "alert", "record", "expr", "for", "labels", "annotations", "spec", "items",
+    "severity", "<<", "5m",
+    DEAD, "vllm:num_requests_waiting", "sum(", "{{ $value }}", "# palanca:ignore no-for", "ALERT A IF x > 1",
+    "", "null", "[", "&a", "*a",
 ])  # fmt: skip
 VALUES: st.SearchStrategy[Any] = st.recursive(
     st.one_of(WORDS, st.none(), st.integers(), st.floats(), st.booleans(), st.text(max_size=10)),
@@ -258,19 +263,15 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 
 
 def lints(text: str) -> None:
-    try:
+    with suppress(RuleFileError):
         source = read_text("fuzz.yml", text.encode("utf-8", "replace"))
-    except RuleFileError as error:
-        assert error.faults
-        return
-    for one in lint([source], vocabulary()).findings:
-        assert one.line >= 1
-        assert one.column >= 1
+        for one in lint([source], vocabulary()).findings:
+            assert min(one.line, one.column) >= 1
 
 
 @given(VALUES)
 @settings(max_examples=300, deadline=None)
-def test_no_yaml_breaks_it(value: Any) -> None:
+def test_no_yaml_breaks_it(value: object) -> None:
     lints(yaml.safe_dump(value, allow_unicode=True))
     lints(
         yaml.safe_dump({"groups": [{"rules": [value, {"alert": value, "expr": value, "labels": value, "for": value}]}]})
@@ -288,8 +289,10 @@ def test_no_text_breaks_it(text: str) -> None:
 
 
 EXPRESSIONS = st.lists(st.sampled_from([
-    "vllm:kv_cache_usage_perc", "vllm:num_preemptions_total", "vllm:e2e_request_latency_seconds_bucket", '{le="120"}', "{le=~\"1|x\"}",
-    "[5m]", "[5m:1m]", "rate(", "sum by (le) (", "histogram_quantile(0.9, ", ")", " > ", " / ", " and ", " or ", "90", " - ", "vllm:nope", '{__name__=~".*"}',
+    "vllm:kv_cache_usage_perc", "vllm:num_preemptions_total", "vllm:e2e_request_latency_seconds_bucket",
+    '{le="120"}', '{le=~"1|x"}',
+    "[5m]", "[5m:1m]", "rate(", "sum by (le) (", "histogram_quantile(0.9, ", ")", " > ", " / ", " and ",
+    " or ", "90", " - ", "vllm:nope", '{__name__=~".*"}',
     " * 100", "absent(", "avg(", " offset 1h", "vllm:gpu_prefix_cache_hit_rate", "bool ", "on (a) ", "-",
 ]), max_size=12).map("".join)  # fmt: skip
 

@@ -54,9 +54,9 @@ def test_nothing_found() -> None:
 
 def test_github() -> None:
     """Line feeds and the signs of the syntax are escaped, so that no text can write a command of its own."""
+    place = "file=a.yml,line=4,col=15"
     assert lint.github(REPORT).splitlines() == [
-        "::error file=a.yml,line=4,col=15,title=removed-name::Full: vllm:gpu_cache_usage_perc was removed in 0.12.0"
-        " -> use vllm:kv_cache_usage_perc",
+        f"::error {place},title=removed-name::Full: {DEAD.message} -> {DEAD.mend}",
         "::warning file=/etc/b.yml,title=no-for::Q\x1b[31m: no for -> add%0Afor",
     ]
 
