@@ -52,8 +52,10 @@ def application(
         ],
     )
     install(app)
+    answers = diagnose.Answers(backend)
+    app.add_middleware(diagnose.Ready, answers=answers)
     routers = [
-        diagnose.router(backend),
+        diagnose.router(backend, answers),
         lists.router(backend),
         rules.router(backend),
         health.router(backend, __version__, metrics),

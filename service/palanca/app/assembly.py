@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
+from palanca.alerting.options import Options
 from palanca.api.access import Token, Tokens
 from palanca.api.guard import Rules, own_hosts
 from palanca.app.server import Listen
@@ -24,6 +25,7 @@ from palanca.history.store import HistoryStore
 from palanca.logs import logger
 from palanca.poll import Question
 from palanca.settings import check_binding, is_loopback, knowledge, matrix, read_secrets
+from palanca.settings.alerts import with_settings
 from palanca.sources.prometheus import Prometheus
 from palanca.sources.scrape import ScrapeSource
 from palanca.sources.server import PrometheusSource
@@ -66,8 +68,9 @@ def plan(made: Effective, *, clock: Clock, timer: Clock) -> Plan:
             _duty(one, access, catalogue, question, settings.interval, clock), catalogue, clock=clock, timer=timer
         )
 
+    alerts = with_settings(Options(), settings).checked(catalogue)
     watches = tuple(watch(one) for one in settings.sources)
-    return Plan(catalogue, watches, admission(settings, secrets), settings.history.retention)
+    return Plan(catalogue, watches, admission(settings, secrets), settings.history.retention, alerts)
 
 
 def _of_labelled(known: Callable[[Target], R] | None, labels: Mapping[str, str]) -> Callable[[Target], R] | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from palanca.alerting.options import Options
+from palanca.api import alerts, verify
 from palanca.api import history as past
-from palanca.api import verify
 from palanca.api.application import application
 from palanca.api.guard import Audited, Guard, Rules, Served
 from palanca.app.recorder import Keeping, Recorder
@@ -43,6 +44,8 @@ class Plan:
     rules: Rules
     retention: float = 90 * 86400.0
     """How long the history is kept, in seconds."""
+    alerts: Options = field(default_factory=Options)
+    """What the exported alerts are like."""
 
 
 class Service:
@@ -160,6 +163,10 @@ def asgi(service: Service) -> ASGIApp:
         service.telemetry.served(one.method, one.path, one.status, one.seconds)
 
     history = service.history or NoHistory()
-    more = [verify.router(service, history), past.router(service, history)]
+    more = [
+        verify.router(service, history),
+        past.router(service, history),
+        alerts.router(lambda: (service.plan.catalogue, service.plan.alerts)),
+    ]
     app = application(service, metrics=service.telemetry.text, lifespan=lifespan, more=more)
     return Guard(app, rules=lambda: service.plan.rules, audit=audited, served=served, timer=time.monotonic)

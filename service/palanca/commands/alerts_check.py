@@ -11,15 +11,7 @@ import typer
 from palanca.commands import options
 from palanca.errors import EXIT_FINDINGS
 
-app = typer.Typer(no_args_is_help=True, help="Alerts for Prometheus.")
 
-
-@app.callback()
-def _alerts() -> None:
-    """Make ``check`` a command of its own, also while it is the only one."""
-
-
-@app.command("check")
 @options.reaching
 def check(
     files: Annotated[

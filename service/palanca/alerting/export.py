@@ -1,0 +1,30 @@
+"""The exported files by format: a further one is a function and a line in the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from palanca.alerting.group import prometheus
+from palanca.alerting.operator_object import operator
+from palanca.alerting.promtool_tests import tests
+
+if TYPE_CHECKING:
+    from palanca.alerting.matrix import Matrix
+
+
+@dataclass(frozen=True)
+class Format:
+    """One file: its name, what it is, and how it is written."""
+
+    file: str
+    title: str
+    write: Callable[[Matrix], str]
+
+
+FORMATS: Mapping[str, Format] = {
+    "prometheus": Format("prometheus.yaml", "Rule file of Prometheus, Thanos, Mimir and vmalert.", prometheus),
+    "operator": Format("operator.yaml", "PrometheusRule object of the Prometheus operator.", operator),
+    "tests": Format("tests.yaml", "Tests of the rule file for promtool test rules.", tests),
+}
