@@ -44,6 +44,8 @@ SHARES = (
     ("spec_accepted_tokens", "spec_draft_tokens"),
 )
 """Families of which the first divided by the second lies between 0 and 1."""
+BUDGET_S = 3600.0
+"""Over an hour and more a share is an error budget: of all requests on purpose, and of many."""
 FLIPPED = {">": "<", "<": ">", ">=": "<=", "<=": ">=", "==": "==", "!=": "!="}
 
 
@@ -136,6 +138,11 @@ def source(node: Node) -> Selector | None:
                 return None
         node = bare(node)
     return node
+
+
+def shortest_range(node: Node) -> float:
+    """Return the shortest range that a part looks back over, in seconds; 0 without any."""
+    return min((one.range_s for one in walk(node) if isinstance(one, Selector) and one.range_s), default=0.0)
 
 
 # --- scale -----------------------------------------------------------------------------------------

@@ -62,6 +62,7 @@ class Names(Spec):
     configurable: Configurable
     label_values: Mapping[str, Mapping[str, Mapping[str, Releases | None]]]
     label_names: Mapping[str, str]
+    label_guesses: Mapping[str, str]
     server_labels: Mapping[str, tuple[str, ...]]
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import yaml
@@ -108,7 +108,9 @@ class _Reader:
             if id(node) in seen:
                 continue
             seen.add(id(node))
-            if isinstance(node, yaml.SequenceNode):
+            if isinstance(node, yaml.SequenceNode) and node.value and _is_rule(node.value[0]):
+                self._loose(node.value)
+            elif isinstance(node, yaml.SequenceNode):
                 todo.extend(reversed(node.value))
             elif isinstance(node, yaml.MappingNode):
                 todo.extend(reversed(self._mapping(node)))
@@ -125,6 +127,12 @@ class _Reader:
             else:
                 more.append(value)
         return more
+
+    def _loose(self, rules: Sequence[yaml.Node]) -> None:
+        """Read a list of rules that stands in no group, as articles print it."""
+        made = [self._rule("", rule) for rule in rules]
+        fault = Misshape("these rules stand in no group", "groups: [{name: vllm, rules: [...]}]", made[0].place)
+        self.rules += [replace(made[0], faults=(fault, *made[0].faults)), *made[1:]]
 
     def _embedded(self, node: yaml.ScalarNode) -> None:
         inner = _Reader(self.path, Source(node.value, self._words(node)), self.depth + 1)
@@ -228,6 +236,11 @@ class _Reader:
             first -= 1
         named = [ids for line, ids in self._comments.items() if line == -1 or first <= line <= last]
         return frozenset().union(*named)
+
+
+def _is_rule(node: yaml.Node) -> bool:
+    keys = {_word(key) for key, _ in _pairs(node)} if isinstance(node, yaml.MappingNode) else set()
+    return "expr" in keys and bool(keys & {"alert", "record"})
 
 
 def _word(node: yaml.Node | None) -> str:

@@ -5,7 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from palanca.linting.analysis import above, comparisons, constant, labels_of, only_metric, parents, source
+from palanca.linting.analysis import (
+    BUDGET_S,
+    above,
+    comparisons,
+    constant,
+    labels_of,
+    only_metric,
+    parents,
+    shortest_range,
+    source,
+)
 from palanca.linting.finding import Context, Edit, Remark, Severity
 from palanca.linting.rule import LintRule
 from palanca.linting.tree import COMPARISONS, Aggregation, Binary, Call, Node, bare, walk
@@ -47,7 +57,8 @@ def _hides(part: Aggregation, op: str, context: Context) -> bool:
     if any(isinstance(one, Binary) and one.op in COMPARISONS for one in walk(part.inner)):
         return False
     selector = source(part)
-    if selector is None or only_metric(selector, context.vocabulary) is None:
+    metric = None if selector is None else only_metric(selector, context.vocabulary)
+    if selector is None or metric is None or metric.entry.family == "up":
         return False
     if any(matcher.label in REPLICA_LABELS and matcher.op == "=" for matcher in selector.matchers):
         return False
@@ -64,7 +75,7 @@ def _how_bad(node: Node) -> Severity:
         return "info" if level is not None and level >= TAIL else "warning"
     divides = any(isinstance(one, Binary) and one.op == "/" and constant(one.right) is None for one in walk(node))
     averages = any(isinstance(one, Aggregation) and one.op not in {"sum", "max", "min"} for one in walk(node))
-    return "warning" if divides or averages else "info"
+    return "warning" if (divides or averages) and shortest_range(node) < BUDGET_S else "info"
 
 
 def _apart(part: Aggregation) -> Edit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from palanca.linting.analysis import only_metric, source
-from palanca.linting.finding import Context, Edit, Remark
+from palanca.linting.finding import Context, Edit, Remark, Severity
 from palanca.linting.rule import LintRule
 from palanca.linting.tree import Aggregation, Matcher, Selector, selectors, walk
 from palanca.linting.vocabulary import Metric, matches
@@ -28,7 +28,7 @@ def unknown_label(rule: LintRule, context: Context) -> Iterator[Remark]:
                 end = matcher.start + len(matcher.label)
                 plain = right is not None and rule.text[matcher.start : end] == matcher.label
                 edits = (Edit(matcher.start, end, right),) if plain and right else ()
-                yield Remark(said[0], said[1], matcher.start, edits)
+                yield Remark(said[0], said[1], matcher.start, edits, _severity(matcher.label, context))
     yield from _grouped(rule, context)
 
 
@@ -42,10 +42,18 @@ def _wrong(label: str, metric: Metric, context: Context) -> tuple[str, str] | No
     right = words.names.label_names.get(label)
     if right is not None:
         return f"no metric of vLLM has the label {label}", f"it is called {right}"
+    guess = words.names.label_guesses.get(label)
+    if guess is not None and metric.prefix:
+        return f"vLLM gives no label {label}", f"its own is {guess}; {label} is right where your targets have it"
     if label not in words.own_labels or label in metric.labels or not metric.prefix:
         return None
     own = ", ".join(sorted(metric.labels)) or "none of its own"
     return f"{metric.full} has no label {label}", f"its labels are {own}, and those of the target"
+
+
+def _severity(label: str, context: Context) -> Severity | None:
+    """Targets may well have a label of such a name."""
+    return "info" if label in context.vocabulary.names.label_guesses else None
 
 
 def _grouped(rule: LintRule, context: Context) -> Iterator[Remark]:
@@ -62,7 +70,8 @@ def _grouped(rule: LintRule, context: Context) -> Iterator[Remark]:
             said = _wrong(label, metric, context)
             if said is not None:
                 at = one.clause[0] + max(0, rule.text[slice(*one.clause)].find(label))
-                yield Remark(f"{said[0]}, so that by ({label}) parts nothing", said[1], at, severity="warning")
+                severity = _severity(label, context) or "warning"
+                yield Remark(f"{said[0]}, so that by ({label}) parts nothing", said[1], at, severity=severity)
 
 
 def unknown_label_value(rule: LintRule, context: Context) -> Iterator[Remark]:

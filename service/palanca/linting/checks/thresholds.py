@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from palanca.linting.analysis import (
     ABSENCE,
+    BUDGET_S,
     Comparison,
     above,
     comparisons,
@@ -13,6 +14,7 @@ from palanca.linting.analysis import (
     only_metric,
     parents,
     scale,
+    shortest_range,
     source,
 )
 from palanca.linting.finding import Context, Edit, Remark
@@ -186,9 +188,10 @@ def idle_division(rule: LintRule, context: Context) -> Iterator[Remark]:
         if metric is None or not metric.cumulative or constant(one.left) is not None or _has_floor(one, up):
             continue
         record = rule.kind == "record"
+        seldom = record or shortest_range(one) >= BUDGET_S
         message = f"{metric.full} stands still without traffic: 0/0 is NaN, and of few requests one decides"
         mend = "divide by (... > 0)" if record else "add a floor of traffic, such as `and rate(...) > 0.1`"
-        yield Remark(message, mend, one.at[0], severity="info" if record else None)
+        yield Remark(message, mend, one.at[0], severity="info" if seldom else None)
 
 
 def _has_floor(division: Binary, up: dict[int, Node]) -> bool:
