@@ -9,9 +9,11 @@ from typing import Any
 import yaml
 from tests.engines import ROOT, shipped
 
+from palanca.alerting.options import release_range
 from palanca.linting import Finding, LintReport, Live, lint
 from palanca.linting.names_file import load_names
-from palanca.linting.vocabulary import Vocabulary, releases
+from palanca.linting.vocabulary import Vocabulary
+from palanca.releases import Release, ReleaseRange
 from palanca.sources.rule_files import read_text
 
 GOOD = {"for": "5m", "labels": {"severity": "warning"}, "annotations": {"summary": "it is so"}}
@@ -21,7 +23,10 @@ GUARD = {"alert": "Gone", "expr": "absent(vllm:num_requests_running)", **GOOD}
 @cache
 def vocabulary(vllm: str | None = None) -> Vocabulary:
     metrics = shipped().metrics
-    return Vocabulary(metrics, load_names([ROOT / "rules"]), releases(vllm, metrics))
+    span = None
+    if vllm is not None:
+        span = release_range(vllm, metrics) or ReleaseRange(Release(metrics.releases[0]))
+    return Vocabulary(metrics, load_names([ROOT / "rules"]), span)
 
 
 def linted(text: str, vllm: str | None = None, interval: float = 15.0, live: Live | None = None) -> LintReport:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from palanca.commands import options
 from palanca.errors import EXIT_FINDINGS
+
+if TYPE_CHECKING:
+    from palanca.model import Metrics
+    from palanca.releases import ReleaseRange
 
 
 @options.reaching
@@ -51,7 +55,7 @@ def check(
     from palanca.errors import RuleFileError
     from palanca.linting import SEVERITIES, lint
     from palanca.linting.names_file import load_names
-    from palanca.linting.vocabulary import Vocabulary, releases
+    from palanca.linting.vocabulary import Vocabulary
     from palanca.render import lint as writer
     from palanca.resources import shipped
     from palanca.sources.prometheus import Prometheus
@@ -62,7 +66,7 @@ def check(
     catalogue = options.catalogue(rules)
     interval = options.positive(scrape_interval, "--scrape-interval")
     names = load_names([shipped("rules"), *([rules] if rules else [])])
-    vocabulary = Vocabulary(catalogue.metrics, names, releases(vllm, catalogue.metrics))
+    vocabulary = Vocabulary(catalogue.metrics, names, _span(vllm, catalogue.metrics))
     found = read_files(files, sys.stdin.buffer.read) if files else ReadFiles((), ())
     live = None
     if prometheus is not None:
@@ -82,3 +86,13 @@ def check(
     counted = SEVERITIES[: SEVERITIES.index(fail_on) + 1] if fail_on != "never" else ()
     if any(report.count(severity) for severity in counted):
         raise typer.Exit(EXIT_FINDINGS)
+
+
+def _span(text: str | None, metrics: Metrics) -> ReleaseRange | None:
+    """Read ``--vllm``; None for the newest. Raises ``UsageError``."""
+    from palanca.alerting.options import release_range
+    from palanca.releases import Release, ReleaseRange
+
+    if text is None:
+        return None
+    return release_range(text, metrics) or ReleaseRange(Release(metrics.releases[0]))

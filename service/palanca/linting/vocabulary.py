@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from string import Template
 from typing import Literal
 
-from palanca.errors import UsageError
 from palanca.linting.names_file import Names, Successor
 from palanca.linting.tree import Matcher, Selector
 from palanca.model import Metrics
@@ -20,7 +19,6 @@ from palanca.signals.identity import unprefixed
 Type = Literal["counter", "gauge", "histogram", "info"]
 PARTS = ("_bucket", "_sum", "_count", "_created")
 ENGINE_LABELS = frozenset({"model_name", "engine"})
-_MINOR = re.compile(r"v?\d+\.\d+$")
 _RISKY = re.compile(r"\)[*+{]")
 """A repeated group can take for ever to match."""
 
@@ -86,12 +84,12 @@ class Metric:
 
 
 class Vocabulary:
-    """Names, and which of them the releases that are looked at show. ``releases`` are of the catalogue, ascending."""
+    """Names, and which of them the ``releases`` that are looked at show: those of a range, by default the newest."""
 
-    def __init__(self, metrics: Metrics, names: Names, releases: Iterable[Release]) -> None:
+    def __init__(self, metrics: Metrics, names: Names, span: ReleaseRange | None = None) -> None:
         self.metrics, self.names = metrics, names
-        self.releases = tuple(releases)
         self.known = tuple(Release(one) for one in metrics.releases)
+        self.releases = self.known[-1:] if span is None else tuple(one for one in self.known if one in span)
         self.entries = _entries(metrics, names)
         self.elsewhere = {name: owner for owner, every in names.elsewhere.items() for name in every}
 
@@ -202,26 +200,6 @@ class Vocabulary:
     def values(self, entry: Entry, label: str) -> Mapping[str, ReleaseRange | None] | None:
         """Values that a label can have; None where they are not a closed list."""
         return self.names.label_values.get(entry.name, {}).get(label)
-
-
-def releases(text: str | None, metrics: Metrics) -> tuple[Release, ...]:
-    """Releases that ``0.33``, ``0.24.0-0.33.0``, ``0.24+`` or ``all`` mean; without a text the newest.
-
-    Raises ``UsageError`` where none is known.
-    """
-    known = [Release(one) for one in metrics.releases]
-    if text is None or text.strip() == "all":
-        return tuple(known[-1:] if text is None else known)
-    try:
-        span = ReleaseRange.parse(text)
-    except ValueError as error:
-        raise UsageError(f"--vllm: {error}; e.g. --vllm 0.33, --vllm 0.24.0-0.33.0 or --vllm all") from None
-    if span.last is not None and _MINOR.match(span.last.text):  # 0.8 means all of 0.8
-        span = ReleaseRange(span.first, Release(f"{span.last.text}.9999"))
-    found = tuple(one for one in known if one in span)
-    if not found:
-        raise UsageError(f"--vllm {text}: no known release is in it; {known[0]} to {known[-1]} are known")
-    return found
 
 
 def written(expression: str, prefix: str, matchers: str) -> str:
