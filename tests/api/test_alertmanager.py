@@ -158,3 +158,11 @@ def test_who_may_send() -> None:
             "POST", PATH, headers={"Authorization": "Bearer " + "w" * 16}, body=json.dumps(SENT).encode()
         ).status
     )
+
+
+@pytest.mark.parametrize("body", [b"{", b"", b"[]", b'"\xff"', b"null", b"[" * 10_000])
+def test_what_is_not_even_json(body: bytes, mine: World, sink: FakeSink) -> None:
+    """Is a problem of the one who sends it."""
+    answer = mine.send("POST", PATH, headers={"Content-Type": "application/json"}, body=body)
+    assert (answer.status in {400, 422}, "application/problem+json") == (True, answer["Content-Type"])
+    assert [] == sink.tries

@@ -23,9 +23,10 @@ def test_each_file(name: str) -> None:
     """As the command line writes it, for the settings in force."""
     one = FORMATS[name]
     answer = world(fleet(), alerts=lambda: TWO).get(f"/api/v1/alerts/{one.file}")
-    assert (200, "application/yaml; charset=utf-8") == (answer.status, answer["Content-Type"])
+    kind = "text/plain" if name == "templates" else "application/yaml"
+    assert (200, f"{kind}; charset=utf-8") == (answer.status, answer["Content-Type"])
     assert one.write(Matrix(shipped(), TWO)) == answer.text
-    assert yaml.safe_load(answer.text)
+    assert name == "templates" or yaml.safe_load(answer.text)
 
 
 def test_it_is_written_once_and_anew() -> None:

@@ -111,7 +111,7 @@ def router(backend: Backend, sink: Callable[[], Sink | None]) -> APIRouter:
         to.accept(group)
         return group
 
-    @made.post("/alertmanager", response_model=Accepted, responses=described(422, 503))
+    @made.post("/alertmanager", response_model=Accepted, responses=described(400, 422, 503))
     async def alertmanager(sent: Notification, _: Annotated[NoParameters, Query()]) -> Response:
         """Take a group of alerts from Alertmanager, add the diagnosis of its engines, and pass it on to people.
 
