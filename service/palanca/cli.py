@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from palanca import __version__
-from palanca.commands import backtest, config, diagnose, doctor, options, rules, serve, size, verify
+from palanca.commands import backtest, config, diagnose, doctor, notify, options, rules, serve, size, verify
 from palanca.errors import EXIT_USAGE, PalancaError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EIO}
@@ -30,6 +30,7 @@ app.command("backtest")(backtest.backtest)
 app.command("size")(size.size)
 app.add_typer(rules.app, name="rules")
 app.add_typer(config.app, name="config")
+app.add_typer(notify.app, name="notify")
 
 
 def _version(wanted: bool) -> None:

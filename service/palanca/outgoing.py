@@ -117,7 +117,7 @@ class Line:
     due: float
     digest: bool
     tries: int
-    changed: float
+    created: float
     attempt: str | None = None
     attempted: float | None = None
 
@@ -196,6 +196,7 @@ class Delivery:
     attempted: float | None = None
     plain: bool = False
     now: float = 0.0
+    receiver: str = ""
 
 
 @dataclass(frozen=True)
@@ -247,8 +248,8 @@ class Outbox(Protocol):
     def remark(self, key: str, remark: Remark, now: float) -> int:
         """Add a remark to the newest lines of a problem; how many there are."""
 
-    def due(self, now: float) -> Sequence[Line]:
-        """Lines with something to be told now, the oldest first."""
+    def due(self, receiver: str, now: float) -> Sequence[Line]:
+        """Lines with something to be told to a receiver now, the oldest first."""
 
     def next_due(self, now: float) -> float | None:
         """When the next line is due, later than ``now``; None where none is."""
@@ -270,6 +271,9 @@ class Outbox(Protocol):
 
     def lost(self, line: int) -> None:
         """Note that the message of a line is not there any more."""
+
+    def abandon(self, known: Sequence[str]) -> int:
+        """Give up what is for receivers that are not known any more; how many lines."""
 
     def expire(self, before: float) -> int:
         """Give up what is over since before a moment and still could not be told; how many lines."""

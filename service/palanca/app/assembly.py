@@ -14,6 +14,7 @@ from palanca.api.access import Token, Tokens
 from palanca.api.guard import Rules, own_hosts
 from palanca.app.server import Listen
 from palanca.app.service import Plan
+from palanca.app.telling import telling
 from palanca.daemon.fleet import with_labels
 from palanca.daemon.watch import Duty, PolledSource, Watch
 from palanca.errors import SourceError, UsageError
@@ -67,7 +68,8 @@ def plan(made: Effective, *, clock: Clock, timer: Clock) -> Plan:
         )
 
     watches = tuple(watch(one) for one in settings.sources)
-    return Plan(catalogue, watches, admission(settings, secrets), settings.history.retention)
+    told = telling(settings, secrets, catalogue)
+    return Plan(catalogue, watches, admission(settings, secrets), settings.history.retention, told)
 
 
 def _of_labelled(known: Callable[[Target], R] | None, labels: Mapping[str, str]) -> Callable[[Target], R] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from palanca.api import history as past
@@ -13,10 +13,13 @@ from palanca.api import verify
 from palanca.api.application import application
 from palanca.api.guard import Audited, Guard, Rules, Served
 from palanca.app.recorder import Keeping, Recorder
+from palanca.app.telling import Reports, Telling
 from palanca.daemon.daemon import Daemon
 from palanca.errors import PalancaError
 from palanca.history.disabled import NoHistory
 from palanca.logs import logger
+from palanca.notify.courier import Courier
+from palanca.notify.dispatcher import Dispatcher
 from palanca.telemetry import Telemetry
 
 if TYPE_CHECKING:
@@ -43,6 +46,7 @@ class Plan:
     rules: Rules
     retention: float = 90 * 86400.0
     """How long the history is kept, in seconds."""
+    telling: Telling = field(default_factory=Telling)
 
 
 class Service:
@@ -54,14 +58,24 @@ class Service:
         self.plan, self.telemetry, self._clock = plan, telemetry, clock
         self.history = history
         listeners: list[Listener] = [telemetry, _PollLog()]
-        self.recorder = None if history is None else Recorder(history, telemetry, self._keeping)
+        self.dispatcher: Dispatcher | None = None
+        self.courier: Courier | None = None
+        """Tells people; None where there is no history, which remembers what was told."""
+        self.recorder: Recorder | None = None
+        if history is not None:
+            boxes = plan.telling.mailboxes
+            self.dispatcher = Dispatcher(history.outbox, boxes, clock, Reports(telemetry))
+            self.courier = Courier(history.outbox, lambda: self.plan.telling.routing, self.dispatcher.nudge)
+            self.recorder = Recorder(history, telemetry, self._keeping, self.dispatcher.nudge)
         if self.recorder is not None:
             listeners.append(self.recorder)
         self.daemon = Daemon(plan.watches, listeners, clock)
         self._reloading = asyncio.Lock()
 
     def _keeping(self) -> Keeping:
-        return Keeping(self.plan.catalogue, [watch.name for watch in self.plan.watches], self.plan.retention)
+        plan = self.plan
+        names = [watch.name for watch in plan.watches]
+        return Keeping(plan.catalogue, names, plan.retention, plan.telling.tell)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -104,6 +118,8 @@ class Service:
                 log.exception("the settings are not reloaded, since palanca failed; those before stay in force")
                 return
             self.plan = plan
+            if self.dispatcher is not None:
+                self.dispatcher.replace(plan.telling.mailboxes)
             await self.daemon.replace(plan.watches)
             self.telemetry.reloaded(successful=True)
             log.info("the settings are reloaded", sources=[watch.name for watch in plan.watches])
@@ -145,10 +161,13 @@ def asgi(service: Service) -> ASGIApp:
         # A database that does not answer keeps nobody from a diagnosis.
         opening = None if service.recorder is None else asyncio.ensure_future(asyncio.to_thread(service.recorder.open))
         service.daemon.start()
+        if service.dispatcher is not None:
+            service.dispatcher.start()
         try:
             yield
         finally:
-            await service.daemon.stop()
+            sending = None if service.dispatcher is None else asyncio.to_thread(service.dispatcher.stop)
+            await asyncio.gather(service.daemon.stop(), *([] if sending is None else [sending]))
             if service.recorder is not None and opening is not None:
                 await asyncio.gather(opening, return_exceptions=True)
                 await asyncio.to_thread(service.recorder.close)

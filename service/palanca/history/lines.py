@@ -126,9 +126,9 @@ def remark(connection: Connection, key: str, added: Remark, now: float) -> int:
     return len(mine)
 
 
-def due(connection: Connection, now: float) -> tuple[Line, ...]:
-    """Lines with something to be told, the oldest first."""
-    query = select(outbox).where(outbox.c.pending, outbox.c.due <= now)
+def due(connection: Connection, receiver: str, now: float) -> tuple[Line, ...]:
+    """Lines with something to be told to a receiver, the oldest first."""
+    query = select(outbox).where(outbox.c.pending, outbox.c.due <= now, outbox.c.receiver == receiver)
     return tuple(_line(row) for row in connection.execute(query.order_by(outbox.c.due, outbox.c.id).limit(MOST_DUE)))
 
 
@@ -183,6 +183,12 @@ def lost(connection: Connection, line: int) -> None:
     connection.execute(update(outbox).where(outbox.c.id == line).values(**values))
 
 
+def abandon(connection: Connection, known: Sequence[str]) -> int:
+    """Give up what is for receivers that are not known any more."""
+    others = and_(outbox.c.pending, outbox.c.receiver.not_in(known))
+    return connection.execute(update(outbox).where(others).values(pending=False, error="no such receiver")).rowcount
+
+
 def expire(connection: Connection, before: float) -> int:
     """Give up what is over since before a moment and still could not be told."""
     old = and_(outbox.c.pending, outbox.c.resolved, outbox.c.changed < before)
@@ -201,7 +207,7 @@ def _line(row: Any) -> Line:  # noqa: ANN401  a row of SQLAlchemy
         due=row.due,
         digest=row.batch,
         tries=row.tries,
-        changed=row.changed,
+        created=row.created,
         attempt=row.attempt,
         attempted=row.attempted,
     )

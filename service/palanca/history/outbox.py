@@ -30,10 +30,10 @@ class StoredOutbox:
         with self._database.writing() as connection:
             return lines.remark(connection, key, remark, now)
 
-    def due(self, now: float) -> tuple[Line, ...]:
-        """Lines with something to be told now, the oldest first; 200 at most."""
+    def due(self, receiver: str, now: float) -> tuple[Line, ...]:
+        """Lines with something to be told to a receiver now, the oldest first; 200 at most."""
         with self._database.reading() as connection:
-            return lines.due(connection, now)
+            return lines.due(connection, receiver, now)
 
     def next_due(self, now: float) -> float | None:
         """When the next line is due, later than ``now``; None where none is."""
@@ -67,6 +67,11 @@ class StoredOutbox:
         """Note that the message of a line is not there any more."""
         with self._database.writing() as connection:
             lines.lost(connection, line)
+
+    def abandon(self, known: Sequence[str]) -> int:
+        """Give up what is for receivers that are not known any more; how many lines."""
+        with self._database.writing() as connection:
+            return lines.abandon(connection, known)
 
     def expire(self, before: float) -> int:
         """Give up what is over since before a moment and still could not be told; how many lines."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -60,16 +61,11 @@ def length(text: str) -> int:
 
 def escaped(text: str, limit: int) -> str:
     """Escape ``& < >`` and cut the text to so many characters, never within an entity."""
-    made: list[str] = []
-    used = 0
-    for letter in encodable(text):
-        piece = _ENTITIES.get(letter, letter)
-        used += length(piece)
-        if used > limit - 1:
-            rest = length("".join(made))
-            return "".join(made) if rest >= limit else "".join(made) + ELLIPSIS
-        made.append(piece)
-    return "".join(made)
+    pieces = [_ENTITIES.get(letter, letter) for letter in encodable(text)]
+    if sum(map(length, pieces)) <= limit:
+        return "".join(pieces)
+    ends = accumulate(map(length, pieces))
+    return "".join(pieces[: sum(end < limit for end in ends)]) + ELLIPSIS
 
 
 def prose(text: str, limit: int) -> str:

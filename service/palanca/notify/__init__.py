@@ -1,0 +1,6 @@
+"""Telling people: who is told what and when, and how it gets there.
+
+``notices`` and ``routing`` are pure: a look at a source becomes notices, and notices become postings to receivers.
+``dispatcher`` sends what lies in an outbox (``palanca.outgoing.Outbox``), to receivers (``slack``, ``webhook``).
+``courier`` is for those who have notices of their own, such as the webhook of Alertmanager.
+"""
