@@ -14,7 +14,7 @@ app = typer.Typer(no_args_is_help=True, help="Try how people are told.")
 
 
 @app.command("test")
-def test(
+def try_all(
     *,
     config: options.Config = None,
     receiver: Annotated[

@@ -164,8 +164,9 @@ def _place(path: Path) -> Path:
 
 def _clock(value: object) -> str:
     """Read a time of day; YAML takes 22:00 without quotes for a number of minutes."""
-    minutes = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < DAY_MIN
-    text = "{:02}:{:02}".format(*divmod(value, 60)) if minutes else str(value)  # type: ignore[call-overload]
+    text = str(value)
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < DAY_MIN:
+        text = f"{value // 60:02}:{value % 60:02}"
     if not _TIME.fullmatch(text):
         raise ValueError(f"{text[:LONGEST_NAME]!r} is no time of day; write 22:00, in quotes")
     return text

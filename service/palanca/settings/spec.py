@@ -334,7 +334,7 @@ class Notify(Spec):
     @property
     def names(self) -> tuple[str, ...]:
         """All receivers."""
-        return tuple(one.name for one in (*self.slack, *self.webhooks))
+        return (*(one.name for one in self.slack), *(one.name for one in self.webhooks))
 
 
 class Settings(Spec):
