@@ -149,7 +149,7 @@ def settle(connection: Connection, done: Settlement, now: float) -> None:
     where = {} if done.place is None else {"channel": done.place.channel, "ts": done.place.ts}
     new = {"key": codec.digest(done.key), "receiver": done.receiver, "kind": done.kind, "time": now, **where}
     connection.execute(upsert(connection)(messages).values(**new).on_conflict_do_nothing())
-    placed = where if done.kind in {"post", "update"} else {}
+    placed = where if done.kind == "post" else {}
     for id_, (version, told) in done.lines.items():
         values: dict[str, Any] = {"attempt": None, "attempted": None, "tries": 0, "error": None, **placed}
         if told is not None:

@@ -258,7 +258,7 @@ def bare(text: str) -> Payload:
 def prose_lines(text: str, limit: int) -> str:
     """Lines in which Slack finds nothing to format."""
     made = "\n".join(prose(line, LONG) for line in text.split("\n")[:MANY])
-    return made if length(made) <= limit else prose(text, limit)
+    return (made if length(made) <= limit else prose(text, limit)).strip() or "-"
 
 
 def reply(notice: Notice, news: Sequence[str]) -> Payload:
