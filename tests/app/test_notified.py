@@ -11,13 +11,12 @@ import time
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-
 from tests.postgresql import postgresql
 from tests.serving import Running, running, until
 from tests.slack import CHANNEL, FakeSlack, slack
 
 TTL_S = 2.0
-KILLS = 12
+KILLS = 3
 
 
 def service(fake: FakeSlack | str, address: str | Path, folder: Path, *more: str) -> AbstractContextManager[Running]:
@@ -68,7 +67,6 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
     """While Slack takes its time, and loses answers: still one message for each problem, and one reply at its end."""
     seed = random.randrange(10**6)
     dice = random.Random(seed)
-    rounds = 2
     with slack(pace=0.0) as fake:
 
         def slowly(_: str) -> None:
@@ -76,19 +74,18 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
             fake.lose_answer = dice.random() < 0.3
 
         fake.failing = slowly
-        for number in range(rounds):
-            for state in ((0,), ()):
-                ill(tmp_path, *state)
-                for _ in range(KILLS // rounds // 2):
-                    with service(fake, tmp_path / "palanca.db", tmp_path) as made:
-                        time.sleep(dice.uniform(0.1, 0.8))
-                        made.process.kill()
+        for state in ((0,), ()):
+            ill(tmp_path, *state)
+            for _ in range(KILLS):
                 with service(fake, tmp_path / "palanca.db", tmp_path) as made:
-                    until(lambda: len(fake.roots) == number + 1, 30)  # noqa: B023
-                    until(lambda: fake.roots[-1].title.startswith("Resolved") == (not state), 30)  # noqa: B023
-                    until(lambda: nothing_waits(tmp_path / "palanca.db"), 30)
-        assert ["Resolved", "Resolved"] == [one.partition(":")[0] for one in fake.titles], f"seed {seed}"
-        assert [1, 1] == [len(fake.replies(one)) for one in fake.roots], f"seed {seed}"
+                    time.sleep(dice.uniform(0.1, 0.8))
+                    made.process.kill()
+            with service(fake, tmp_path / "palanca.db", tmp_path):
+                over = not state
+                until(lambda: fake.roots and fake.roots[-1].title.startswith("Resolved") == over, 30)  # noqa: B023
+                until(lambda: nothing_waits(tmp_path / "palanca.db"), 30)
+        (root,) = fake.roots
+        assert 1 == len(fake.replies(root)), f"seed {seed}: {fake.replies(root)}"
 
 
 def test_two_replicas(tmp_path: Path) -> None:
@@ -114,9 +111,8 @@ def test_the_end_while_slack_hangs(tmp_path: Path) -> None:
     ill(tmp_path, 0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         hanging = f"http://127.0.0.1:{silent.getsockname()[1]}/api/"
-        with service(hanging, tmp_path / "palanca.db", tmp_path) as made:
-            with silent.accept()[0]:
-                code, seconds = made.stop()
+        with service(hanging, tmp_path / "palanca.db", tmp_path) as made, silent.accept()[0]:
+            code, seconds = made.stop()
         assert 0 == code, made.log
         assert seconds < 3.5
         print(f"ended after {seconds:.2f} s")  # noqa: T201

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import time
 from pathlib import Path
 
 import pytest
-from tests.history.looks import RULE, START, STEP, at, engine, firing, look
+from tests.history.looks import RULE, START, STEP, at, firing, look
 from tests.notify.rooms import Clock, Ear, Room, mailbox
 from tests.postgresql import Server, postgresql
-from tests.render.builders import slow_first_token, target
+from tests.render.builders import slow_first_token
 
 from palanca.errors import HistoryError, NotifyError
 from palanca.history.leases import Lease
 from palanca.notify.courier import Courier
 from palanca.notify.dispatcher import LONGEST_AGE_S, MOST_TRIES, wait_after
 from palanca.notify.routing import Quiet, Route
+from palanca.outgoing import Delivery, Sent
 from palanca.render.notice import Notice, Remark
 
 Rooms = Callable[..., Room]
@@ -128,9 +131,7 @@ def test_a_root_that_becomes_a_symptom(room: Rooms) -> None:
     ear = Ear(places=True)
     made = room(mailbox(ear, updates=True))
     alone = firing("ttft-high", "warning")
-    for step, found in enumerate([(alone,), (alone, firing()), (firing(),)]):
-        if step == 1:
-            found = (slow_first_token(), firing())
+    for step, found in enumerate([(alone,), (slow_first_token(), firing()), (firing(),)]):
         made.see(step, found)
         made.run()
     by_rule = {
@@ -163,7 +164,6 @@ def test_people_add_to_it(room: Rooms) -> None:
     made.run()
     assert (["post", "update", "update", "reply"], ["post", "post"]) == (bot.kinds, hook.kinds)
     assert ("A change was verified: helped. preemptions fell",) == bot.heard[-1].news == hook.heard[-1].news
-    assert "worsened" == hook.states[-1] or hook.states[-1] == "firing"
 
 
 def test_a_source_that_cannot_be_read(room: Rooms) -> None:
@@ -229,7 +229,7 @@ def test_killed_while_it_is_sent(room: Rooms) -> None:
         pass
 
     class Dying(Ear):
-        def send(self, delivery):  # type: ignore[no-untyped-def]
+        def send(self, delivery: Delivery) -> Sent:
             super().send(delivery)
             raise Killed
 
@@ -256,7 +256,7 @@ def test_a_database_that_fails_after_a_message_was_sent(room: Rooms) -> None:
             raise failures.pop()
         settle(*arguments)  # type: ignore[arg-type]
 
-    made.store.outbox.settle = failing  # type: ignore[method-assign]
+    made.store.outbox.settle = failing  # type: ignore[method-assign, assignment]
     for _ in range(2):
         with pytest.raises(HistoryError):
             made.dispatcher.turn()
@@ -306,8 +306,6 @@ def test_retry_after_is_obeyed(room: Rooms) -> None:
 
 def test_one_message_a_second(room: Rooms) -> None:
     """Of one lane, whatever the receivers are called."""
-    from dataclasses import replace
-
     ear = Ear()
     made = room(mailbox(ear), replace(mailbox(ear, "more"), lane="ops"))
     made.see(0, tuple(firing(f"{letter}-rule") for letter in "abc"))
@@ -321,17 +319,17 @@ def test_a_message_that_is_refused_as_such(room: Rooms) -> None:
     """It is tried in plain form, holds up no other, and is given up in the end; until it changes."""
 
     class Picky(Ear):
-        def send(self, delivery):  # type: ignore[no-untyped-def]
+        def send(self, delivery: Delivery) -> Sent:
             self.tries += 1
-            if delivery.notice.rule == "a-rule" and not delivery.plain:
+            if delivery.notice and delivery.notice.rule == "a-rule" and not delivery.plain:
                 raise NotifyError("invalid_blocks", about="message")
             return super().send(delivery)
 
-    ear = Picky()
-    made = room(mailbox(ear))
+    picky = Picky()
+    made = room(mailbox(picky))
     made.see(0, (firing("a-rule"), firing("b-rule")))
     made.run()
-    assert {("b-rule", False), ("a-rule", True)} == {(one.notice.rule, one.plain) for one in ear.heard if one.notice}
+    assert {("b-rule", False), ("a-rule", True)} == {(one.notice.rule, one.plain) for one in picky.heard if one.notice}
     ear = Ear(NotifyError("never", about="message"))
     made.boxes = (mailbox(ear, "other"),)
     made.restart()
@@ -397,8 +395,6 @@ def test_waits_grow() -> None:
 
 def test_quiet_hours(room: Rooms) -> None:
     """In the morning: what still is so, and a summary of the rest. Critical ones pass."""
-    from datetime import time
-
     ear = Ear()
     hour = START % 86400 / 3600  # 08:00 UTC
     assert 8 == hour
@@ -413,13 +409,11 @@ def test_quiet_hours(room: Rooms) -> None:
     assert ["firing", "resolved", "firing", "1 in summary"] == ear.states
     made.see(600, (firing("d-rule", "warning"),))
     made.run()
-    assert "d-rule" == ear.heard[-1].notice.rule if ear.heard[-1].notice else False
+    assert "d-rule" == ear.heard[-1].notice.rule  # type: ignore[union-attr]
 
 
 def test_what_becomes_critical_in_quiet_hours(room: Rooms) -> None:
     """It is told at once."""
-    from datetime import time
-
     ear = Ear()
     made = room(mailbox(ear), routes=(Route(("ops",), quiet=Quiet(time(7), time(12))),))
     made.see(0, (firing(severity="warning"),))
@@ -497,7 +491,7 @@ def test_a_courier(room: Rooms) -> None:
     courier.post(over, START + 60)
     made.run()
     assert ["post", "update", "reply", "update", "reply"] == ear.kinds
-    assert ("Resolved after 60 s.",) == ear.heard[-1].news or ("Resolved after 1 min.",) == ear.heard[-1].news
+    assert ("Resolved after 1 min.",) == ear.heard[-1].news
     courier.post(over, START + 90)
     made.run()
     assert 5 == len(ear.heard)
@@ -516,5 +510,3 @@ def test_polls_do_not_end_what_others_told(room: Rooms) -> None:
     made.see(0, GOOD)
     made.run()
     assert ["firing"] == ear.states
-    assert engine() is not None
-    assert target() is not None

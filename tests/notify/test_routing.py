@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, time
+from datetime import UTC, datetime, time, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -16,7 +16,7 @@ NOW = 1_800_000_000.0
 MADRID = ZoneInfo("Europe/Madrid")
 
 
-def notice(**changes: Any) -> Notice:
+def notice(**changes: Any) -> Notice:  # noqa: ANN401  fields of a notice
     plain: dict[str, Any] = {"key": "k", "state": "firing", "severity": "critical", "title": "t", "source": "eu"}
     return Notice(**{**plain, "labels": {"model_name": "llama"}, "cause": "kv-capacity", "rule": "r", **changes})
 
@@ -25,7 +25,7 @@ def who(routing: Routing, told: Notice) -> list[str]:
     return [one.receiver for one in routing.addressees(told, NOW)]
 
 
-def moment(text: str, zone: Any = UTC) -> float:
+def moment(text: str, zone: tzinfo = UTC) -> float:
     return datetime.fromisoformat(text).replace(tzinfo=zone).timestamp()
 
 

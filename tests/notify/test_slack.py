@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -15,9 +15,10 @@ from tests.slack import CHANNEL, HOOK, TOKEN, FakeSlack, slack
 
 from palanca.errors import NotifyError
 from palanca.notify.slack import Bot, IncomingWebhook, Way
-from palanca.outgoing import Delivery, Place
+from palanca.outgoing import Delivery, Place, Receiver
 
 NOW = 1_800_000_000.0
+Maker = Callable[[FakeSlack], Receiver]
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def hook(fake: FakeSlack, name: str = HOOK) -> IncomingWebhook:
     return IncomingWebhook(SecretStr(f"{fake.url}/services/{name}"))
 
 
-def delivery(kind: Any = "post", **changes: Any) -> Delivery:
+def delivery(kind: str = "post", **changes: Any) -> Delivery:  # noqa: ANN401  fields of a delivery
     plain: dict[str, Any] = {"key": f"k-{kind}", "kind": kind, "notice": notice(), "now": NOW}
     return Delivery(**{**plain, **changes})
 
@@ -92,7 +93,7 @@ def test_a_webhook_that_was_removed(fake: FakeSlack) -> None:
     assert "gone-secret" not in str(found.value)
 
 
-def test_errors_of_the_message(fake: FakeSlack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_the_message(fake: FakeSlack) -> None:
     """They concern this one only, or the place that is gone."""
     with pytest.raises(NotifyError) as found:
         bot(fake).send(delivery("update", place=Place(CHANNEL, "1.0")))
@@ -108,7 +109,7 @@ def test_errors_of_the_message(fake: FakeSlack, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("made", [bot, hook])
-def test_too_many(fake: FakeSlack, made: Any) -> None:
+def test_too_many(fake: FakeSlack, made: Maker) -> None:
     """The time that Slack names is told."""
     fake.pace = 1.0
     made(fake).send(delivery())
@@ -123,7 +124,7 @@ def test_too_many(fake: FakeSlack, made: Any) -> None:
 
 @pytest.mark.parametrize("made", [bot, hook])
 @pytest.mark.parametrize("answer", [(503, "oh no", {}), (200, "<html>", {}), (500, "", {})])
-def test_a_slack_in_trouble(fake: FakeSlack, made: Any, answer: tuple[int, str, dict[str, str]]) -> None:
+def test_a_slack_in_trouble(fake: FakeSlack, made: Maker, answer: tuple[int, str, dict[str, str]]) -> None:
     """Every answer that is none is an error of the way."""
     fake.failing = lambda _: answer
     with pytest.raises(NotifyError) as found:
@@ -132,7 +133,7 @@ def test_a_slack_in_trouble(fake: FakeSlack, made: Any, answer: tuple[int, str, 
 
 
 @pytest.mark.parametrize("made", [bot, hook])
-def test_nobody_listens(made: Any) -> None:
+def test_nobody_listens(made: Maker) -> None:
     """Nothing can have arrived."""
     with pytest.raises(NotifyError, match="Slack cannot be reached: Connection refused") as found:
         made(FakeSlack(url=f"http://127.0.0.1:{free_port()}")).send(delivery())
