@@ -17,6 +17,7 @@ from palanca.commands import (
     config,
     diagnose,
     doctor,
+    notify,
     options,
     rules,
     serve,
@@ -44,6 +45,7 @@ app.add_typer(rules.app, name="rules")
 alerts.app.command("check")(alerts_check.check)
 app.add_typer(alerts.app, name="alerts")
 app.add_typer(config.app, name="config")
+app.add_typer(notify.app, name="notify")
 
 
 def _version(wanted: bool) -> None:

@@ -5,6 +5,7 @@
     ├── BusyError             too much is under way already; the same question may be answered later
     ├── RuleFileError         exit 2: one or more faults in rule files, each with file:line:column
     ├── HistoryError          exit 2: the database of the history cannot be read or written
+    ├── NotifyError           exit 1: a message to people did not arrive
     └── SourceError           exit 3: the data could not be read
         ├── RecordingError    file:line where it is known
         └── NoTargetsError    readable, but without any vLLM series that was asked for
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,6 +68,27 @@ class RuleFileError(PalancaError):
 
 class HistoryError(PalancaError):
     """The database of the history cannot be opened, read or written. The message never holds a password."""
+
+
+class NotifyError(PalancaError):
+    """A message to people did not arrive. The message never holds a token or the address of a webhook.
+
+    ``about``: the ``receiver`` as a whole, this one ``message``, or the ``place`` of a message that is gone.
+    ``retry_after`` is in seconds, where the receiver said so. ``unsure``: it may have arrived even so.
+    """
+
+    exit_code = EXIT_FINDINGS
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        about: Literal["receiver", "message", "place"] = "receiver",
+        retry_after: float | None = None,
+        unsure: bool = False,
+    ) -> None:
+        self.about, self.retry_after, self.unsure = about, retry_after, unsure
+        super().__init__(message)
 
 
 class SourceError(PalancaError):

@@ -75,7 +75,7 @@ def test_a_newer_database(store: HistoryStore) -> None:
     with store._database.writing() as connection:
         connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '9999'"))
     store.close()
-    with pytest.raises(HistoryError, match=r"newer palanca \(its revision is 9999, this palanca knows 0001\); upgrade"):
+    with pytest.raises(HistoryError, match=r"newer palanca \(its revision is 9999, this palanca knows 0002\); upgrade"):
         store.open()
     assert not store.is_open
 

@@ -17,6 +17,7 @@ from palanca.api.guard import Rules, own_hosts
 from palanca.app.alertmanagers import LARGEST_ANSWER, Contacts
 from palanca.app.server import Listen
 from palanca.app.service import Plan
+from palanca.app.telling import telling
 from palanca.daemon.fleet import with_labels
 from palanca.daemon.watch import Duty, PolledSource, Watch
 from palanca.errors import HistoryError, SourceError, UsageError
@@ -81,6 +82,7 @@ def plan(made: Effective, *, clock: Clock, timer: Clock) -> Plan:
         settings.history.retention,
         alerts,
         contacts(settings, secrets, catalogue, alerts),
+        telling(settings, secrets, catalogue),
     )
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from palanca.daemon.watch import Poll, Watch
     from palanca.history.facade import History
     from palanca.model import Catalogue
+    from palanca.outgoing import Tell
     from palanca.telemetry import Telemetry
 
 DAY_S = 86400.0
@@ -24,18 +25,28 @@ DAY_S = 86400.0
 
 @dataclass(frozen=True)
 class Keeping:
-    """What can be reloaded: the rules in force, the names of the sources, and the retention in seconds."""
+    """What can be reloaded: the rules, the names of the sources, the retention in seconds, and what people are told."""
 
     catalogue: Catalogue
     sources: Sequence[str]
     retention: float
+    tell: Tell | None = None
 
 
 class Recorder:
-    """Is told by the daemon in worker threads. ``keeping`` gives what is in force."""
+    """Is told by the daemon in worker threads. ``keeping`` gives what is in force.
 
-    def __init__(self, history: History, telemetry: Telemetry, keeping: Callable[[], Keeping]) -> None:
-        self._history, self._telemetry, self._keeping = history, telemetry, keeping
+    ``nudge`` wakes the one who sends, after something has happened.
+    """
+
+    def __init__(
+        self,
+        history: History,
+        telemetry: Telemetry,
+        keeping: Callable[[], Keeping],
+        nudge: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._history, self._telemetry, self._keeping, self._nudge = history, telemetry, keeping, nudge
         self._log, self._lock, self._telling = logger("history"), threading.Lock(), threading.Lock()
         self._enabled: bool | None = None
         self._forgotten: float | None = None
@@ -50,7 +61,9 @@ class Recorder:
         else:
             diagnosis = watch.labelled(view.diagnosis)
             now = diagnosis.time
-        done = self._history.record(now, watch.name, diagnosis, keep_firing(keeping.catalogue))
+        done = self._history.record(now, watch.name, diagnosis, keep_firing(keeping.catalogue), keeping.tell)
+        if done.events:
+            self._nudge()
         for event in done.events:
             where = event.target.as_dict() if event.target is not None else None
             self._log.info(event.kind, source=event.source, rule=event.rule, severity=event.severity, target=where)
@@ -64,7 +77,7 @@ class Recorder:
             return
         try:
             names = tuple(keeping.sources)
-            if self._retired != names and self._history.retire(names, now):
+            if self._retired != names and self._history.retire(names, now, keeping.tell):
                 self._retired = names
             if self._forgotten is None or now - self._forgotten >= DAY_S:
                 self._history.forget(now - keeping.retention)

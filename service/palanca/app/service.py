@@ -16,11 +16,15 @@ from palanca.api.application import application
 from palanca.api.guard import Audited, Guard, Rules, Served
 from palanca.app.alertmanagers import Alertmanagers, Contacts
 from palanca.app.recorder import Keeping, Recorder
+from palanca.app.telling import Reports, Telling
 from palanca.daemon.daemon import Daemon
 from palanca.errors import PalancaError
 from palanca.history.disabled import NoHistory
 from palanca.history.facade import History
 from palanca.logs import logger
+from palanca.notify.courier import Courier
+from palanca.notify.dispatcher import Dispatcher
+from palanca.notify.group_notices import GroupSink
 from palanca.telemetry import Telemetry
 
 if TYPE_CHECKING:
@@ -50,6 +54,7 @@ class Plan:
     alerts: Options = field(default_factory=Options)
     """What the exported alerts are like."""
     contacts: Contacts = field(default_factory=Contacts)
+    telling: Telling = field(default_factory=Telling)
 
 
 class Service:
@@ -61,18 +66,32 @@ class Service:
         self.plan, self.telemetry, self._clock = plan, telemetry, clock
         self.history = history
         listeners: list[Listener] = [telemetry, _PollLog()]
-        self.recorder = Recorder(history, telemetry, self._keeping) if isinstance(history, History) else None
+        self.dispatcher: Dispatcher | None = None
+        self.courier: Courier | None = None
+        """Tells people; None where there is no history, which remembers what was told."""
+        self.recorder: Recorder | None = None
+        if isinstance(history, History):
+            boxes = plan.telling.mailboxes
+            self.dispatcher = Dispatcher(history.outbox, boxes, clock, Reports(telemetry))
+            self.courier = Courier(history.outbox, lambda: self.plan.telling.routing, self.dispatcher.nudge)
+            self.recorder = Recorder(history, telemetry, self._keeping, self.dispatcher.nudge)
         if self.recorder is not None:
             listeners.append(self.recorder)
         self.alertmanagers = Alertmanagers(telemetry, lambda: self.plan.catalogue, clock)
         listeners.append(self.alertmanagers)
         self.daemon = Daemon(plan.watches, listeners, clock, finish=self.alertmanagers.marked)
-        self.sink: Sink | None = None
-        """Where groups of alerts go that Alertmanager sends; None where nobody is to be told."""
         self._reloading = asyncio.Lock()
 
     def _keeping(self) -> Keeping:
-        return Keeping(self.plan.catalogue, [watch.name for watch in self.plan.watches], self.plan.retention)
+        plan = self.plan
+        names = [watch.name for watch in plan.watches]
+        return Keeping(plan.catalogue, names, plan.retention, plan.telling.tell)
+
+    def sink(self) -> Sink | None:
+        """Where groups of alerts go that Alertmanager sends; None where nobody can be told."""
+        if self.courier is None or not self.plan.telling.mailboxes:
+            return None
+        return GroupSink(self.courier, lambda: self.plan.telling.places, lambda: self.plan.catalogue, self._clock)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -116,6 +135,8 @@ class Service:
                 return
             self.plan = plan
             self.alertmanagers.use(plan.contacts)
+            if self.dispatcher is not None:
+                self.dispatcher.replace(plan.telling.mailboxes)
             await self.daemon.replace(plan.watches)
             self.telemetry.reloaded(successful=True)
             log.info("the settings are reloaded", sources=[watch.name for watch in plan.watches])
@@ -158,10 +179,13 @@ def asgi(service: Service) -> ASGIApp:
         opening = None if service.recorder is None else asyncio.ensure_future(asyncio.to_thread(service.recorder.open))
         service.alertmanagers.use(service.plan.contacts)
         service.daemon.start()
+        if service.dispatcher is not None:
+            service.dispatcher.start()
         try:
             yield
         finally:
-            await service.daemon.stop()
+            sending = None if service.dispatcher is None else asyncio.to_thread(service.dispatcher.stop)
+            await asyncio.gather(service.daemon.stop(), *([] if sending is None else [sending]))
             await asyncio.to_thread(service.alertmanagers.stop)
             if service.recorder is not None and opening is not None:
                 await asyncio.gather(opening, return_exceptions=True)
@@ -176,7 +200,7 @@ def asgi(service: Service) -> ASGIApp:
     more = [
         verify.router(service, service.history),
         past.router(service, service.history),
-        webhook.router(service, lambda: service.sink),
+        webhook.router(service, service.sink),
         alerts.router(lambda: (service.plan.catalogue, service.plan.alerts)),
     ]
     app = application(service, metrics=service.telemetry.text, lifespan=lifespan, more=more)

@@ -22,6 +22,7 @@ from palanca.history.entries import Gap, Recorded
 from palanca.history.reader import EpisodeQuery, EventQuery, Page
 from palanca.history.store import HistoryStore
 from palanca.model import Diagnosis
+from palanca.outgoing import Outbox, Tell
 from palanca.quantities import rfc3339, time_span
 
 T = TypeVar("T")
@@ -99,6 +100,11 @@ class History:
         return self._store.place
 
     @property
+    def outbox(self) -> Outbox:
+        """What is to be told to people, in the same database. Its methods raise ``HistoryError``."""
+        return self._store.outbox
+
+    @property
     def state(self) -> HistoryState:
         """Whether diagnoses are being recorded."""
         with self._lock:
@@ -119,7 +125,9 @@ class History:
         if self._release is not None:
             self._release()
 
-    def record(self, now: float, source: str, diagnosis: Diagnosis, keep: Mapping[str, float]) -> Recorded:
+    def record(
+        self, now: float, source: str, diagnosis: Diagnosis, keep: Mapping[str, float], tell: Tell | None = None
+    ) -> Recorded:
         """Record a diagnosis, as ``HistoryStore.record``; ``off`` where that cannot be done now.
 
         What could not be recorded is not lost for the episodes: they go on from what is stored.
@@ -128,7 +136,7 @@ class History:
             reason, since = self._writes.reason, self._writes.since
         gap = Gap(since, reason) if reason is not None and since is not None else None
         done = self._guarded(
-            self._writes, lambda: self._store.record(now, source, diagnosis, keep, gap), now, self._much_behind
+            self._writes, lambda: self._store.record(now, source, diagnosis, keep, gap, tell), now, self._much_behind
         )
         return Recorded("off") if done is None else done
 
@@ -144,9 +152,9 @@ class History:
         """Delete what is older than a moment; how many rows went, 0 also where the database cannot be used now."""
         return self._write(lambda: self._store.forget(before)) or 0
 
-    def retire(self, configured: tuple[str, ...], now: float) -> bool:
+    def retire(self, configured: tuple[str, ...], now: float, tell: Tell | None = None) -> bool:
         """Resolve what is open at sources other than those configured. False: not done by this replica, or not now."""
-        return self._write(lambda: self._store.retire(configured, now), now) is not None
+        return self._write(lambda: self._store.retire(configured, now, tell), now) is not None
 
     def acknowledge(self, episode_id: int, who: str, note: str, now: float) -> EpisodeDocument | None:
         """Note who looks after an episode. None: no such episode. Raises ``HistoryError`` where it was not kept."""

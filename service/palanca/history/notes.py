@@ -9,10 +9,11 @@ from typing import Any
 from sqlalchemy import Connection, insert, select, update
 
 from palanca.errors import UsageError
-from palanca.history import codec, journal
+from palanca.history import codec, journal, lines
 from palanca.history.entries import Detail, EventKind
 from palanca.history.journal import Entry
 from palanca.history.tables import LARGEST_ID, episodes, sources, targets, verifications
+from palanca.render.notice import Remark, topic
 from palanca.render.words import encodable
 
 
@@ -26,6 +27,8 @@ def acknowledge(connection: Connection, episode_id: int, who: str, note: str, no
         new = {"acknowledged": now, "acknowledged_by": who, "note": note}
         connection.execute(update(episodes).where(episodes.c.id == episode_id).values(**new))
         _tell(connection, row, "acknowledged", now, Detail(who=who, note=note), codec.digest(f"{who}\n{note}"))
+        text = f"{who} looks after it" + (f": {note}" if note else "")
+        lines.remark(connection, _topic(row), Remark(now, text, loud=False), now)
     return True
 
 
@@ -46,7 +49,18 @@ def attach(connection: Connection, episode_id: int, document: Mapping[str, Any],
         verdict = document.get("verdict")
         detail = Detail(reason=codec.word(verdict) if isinstance(verdict, str) else None)
         _tell(connection, row, "verified", now, detail, digest)
+        lines.remark(connection, _topic(row), Remark(now, _verdict(document)), now)
     return True
+
+
+def _topic(row: Any) -> str:  # noqa: ANN401  a row of SQLAlchemy
+    return topic(row.source, row.rule, codec.target_of(row.labels))
+
+
+def _verdict(document: Mapping[str, Any]) -> str:
+    verdict, why = (document.get(name) for name in ("verdict", "why"))
+    said = f"A change was verified: {verdict}" if isinstance(verdict, str) else "A change was verified"
+    return codec.word(f"{said}. {why}" if isinstance(why, str) and why else f"{said}.")
 
 
 def _locked(connection: Connection, episode_id: int) -> Any:  # noqa: ANN401  a row of SQLAlchemy

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, bindparam, insert, select, update
 
 from palanca.episodes import Episode, advance, keys_of
-from palanca.history import codec, journal, roster
+from palanca.history import codec, journal, lines, roster
 from palanca.history.entries import Detail, Gap, HistoryEvent, Outcome, Recorded
 from palanca.history.journal import Entry
 from palanca.history.leases import upsert
 from palanca.history.tables import episodes, sources, targets
 from palanca.model import Diagnosis, Finding, Target
+from palanca.outgoing import Look, Standing, Tell
 from palanca.render.words import without_credentials
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class _Open:
     id: int
     target_id: int
     episode: Episode
+    acknowledged: str
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,13 @@ class _Source:
 
 
 def record(
-    connection: Connection, now: float, source: str, diagnosis: Diagnosis, keep: Mapping[str, float], gap: Gap | None
+    connection: Connection,
+    now: float,
+    source: str,
+    diagnosis: Diagnosis,
+    keep: Mapping[str, float],
+    gap: Gap | None,
+    tell: Tell | None = None,
 ) -> Recorded:
     """Move the history of one source on to ``now``; ``gap`` is told where nothing could be recorded before.
 
@@ -55,21 +63,27 @@ def record(
         return Recorded("late", behind_s=row.recorded - now)
     entries = [] if gap is None else [Entry("recording-resumed", now, detail=Detail(gap.reason, gap.since))]
     unreadable = diagnosis.source.state in {"unreachable", "stale"}
+    shown = Look(row.name, now, blind=(_blind_since(row, now), _trouble(diagnosis)))
     if unreadable:
         if row.unreadable_since is None:
             entries.append(Entry("source-unreachable", now, detail=Detail(reason=_trouble(diagnosis))))
     else:
         if row.unreadable_since is not None:
             entries.append(Entry("source-recovered", now, detail=Detail(since=row.unreadable_since)))
-        entries += _readable(connection, row.id, diagnosis, now, keep)
-    since = None if not unreadable else now if row.unreadable_since is None else row.unreadable_since
+        more, shown = _readable(connection, row, diagnosis, now, keep)
+        entries += more
+    if tell is not None:
+        lines.post(connection, tell(shown), now, row.name, whole=not unreadable)
+    since = _blind_since(row, now) if unreadable else None
     statement = update(sources).where(sources.c.id == row.id).values(recorded=now, unreadable_since=since)
     connection.execute(statement)
     outcome: Outcome = "unreadable" if unreadable else "recorded"
     return Recorded(outcome, journal.write(connection, row.id, row.name, entries))
 
 
-def retire(connection: Connection, configured: Iterable[str], now: float) -> tuple[HistoryEvent, ...]:
+def retire(
+    connection: Connection, configured: Iterable[str], now: float, tell: Tell | None = None
+) -> tuple[HistoryEvent, ...]:
     """Resolve what is open at sources that are not configured any more, and remove their targets."""
     kept = {codec.word(name) for name in configured}
     told: list[HistoryEvent] = []
@@ -83,6 +97,8 @@ def retire(connection: Connection, configured: Iterable[str], now: float) -> tup
         entries = [*roster.remove(connection, gone, moment), *_resolve(connection, opened.values(), moment, RETIRED)]
         if entries:
             connection.execute(update(sources).where(sources.c.id == row.id).values(recorded=moment))
+        if tell is not None:
+            lines.post(connection, tell(Look(row.name, moment, _ended(entries))), moment, row.name, whole=True)
         told += journal.write(connection, row.id, row.name, entries)
     return tuple(told)
 
@@ -97,20 +113,24 @@ def _source(connection: Connection, name: str) -> _Source:
     return _Source(row.id, row.name, row.recorded, row.unreadable_since)
 
 
+def _blind_since(row: _Source, now: float) -> float:
+    return now if row.unreadable_since is None else row.unreadable_since
+
+
 def _trouble(diagnosis: Diagnosis) -> str:
     info = diagnosis.source
     return codec.word(without_credentials(info.error or f"the source is {info.state}"))
 
 
 def _readable(
-    connection: Connection, source_id: int, diagnosis: Diagnosis, now: float, keep: Mapping[str, float]
-) -> list[Entry]:
+    connection: Connection, row: _Source, diagnosis: Diagnosis, now: float, keep: Mapping[str, float]
+) -> tuple[list[Entry], Look]:
     found = replace(
         diagnosis,
         targets=tuple(replace(report, target=codec.stored_form(report.target)) for report in diagnosis.targets),
     )
-    there = roster.look(connection, source_id, found, now)
-    opened = _opened(connection, source_id)
+    there = roster.look(connection, row.id, found, now)
+    opened = _opened(connection, row.id)
     lost = [one for (target, _), one in opened.items() if target in there.gone]
     entries = [*there.entries, *_resolve(connection, lost, now, REMOVED)]
     findings = keys_of(found)
@@ -137,7 +157,22 @@ def _readable(
         entries.append(
             Entry(event.kind, now, there.ids[key[0]], key[0], ids[key], episode, episode.rule, episode.worst)
         )
-    return entries
+    asleep = {key: one for key, one in opened.items() if key not in moving and key[0] not in there.gone}
+    stands = [Standing(ids[key], one, acknowledged=_who(opened.get(key))) for key, one in firing.items()]
+    stands += [Standing(one.id, one.episode, acknowledged=_who(one)) for one in asleep.values()]
+    return entries, Look(row.name, now, (*stands, *_ended(entries)), tuple(there.ids), found)
+
+
+def _who(one: _Open | None) -> str:
+    return "" if one is None else one.acknowledged
+
+
+def _ended(entries: Iterable[Entry]) -> tuple[Standing, ...]:
+    return tuple(
+        Standing(one.episode_id, one.episode, one.detail.reason or "")
+        for one in entries
+        if one.kind == "resolved" and one.episode is not None and one.episode_id is not None
+    )
 
 
 def _unread(diagnosis: Diagnosis, key: Key) -> bool:
@@ -166,7 +201,7 @@ def _opened(connection: Connection, source_id: int) -> dict[tuple[Target, str], 
     made = {}
     for row in connection.execute(query):
         episode = episode_of(row)
-        made[_key(episode)] = _Open(row.id, row.target_id, episode)
+        made[_key(episode)] = _Open(row.id, row.target_id, episode, row.acknowledged_by or "")
     return made
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sqlalchemy import ColumnElement, Connection, Table, delete, select
 
-from palanca.history.tables import episodes, events, targets
+from palanca.history.tables import episodes, events, messages, outbox, targets
 
 BATCH = 500
 
@@ -28,7 +28,23 @@ def forget_targets(connection: Connection, before: float) -> int:
     return _delete(connection, targets, ~targets.c.present & (targets.c.since < before) & ~used & ~told)
 
 
-STEPS: tuple[Callable[[Connection, float], int], ...] = (forget_events, forget_episodes, forget_targets)
+def forget_lines(connection: Connection, before: float) -> int:
+    """Delete what was told, and was over, before a moment; how many went, at most ``BATCH``."""
+    return _delete(connection, outbox, outbox.c.resolved & ~outbox.c.pending & (outbox.c.changed < before))
+
+
+def forget_messages(connection: Connection, before: float) -> int:
+    """Delete messages from before a moment; how many went, at most ``BATCH``."""
+    return _delete(connection, messages, messages.c.time < before)
+
+
+STEPS: tuple[Callable[[Connection, float], int], ...] = (
+    forget_events,
+    forget_episodes,
+    forget_targets,
+    forget_lines,
+    forget_messages,
+)
 """In this order, each batch in a transaction of its own: two replicas that forget cannot wait for each other."""
 
 

@@ -14,9 +14,11 @@ from palanca.history.database import Database
 from palanca.history.documents import EpisodeDocument, EventDocument
 from palanca.history.entries import Gap, HistoryEvent, Recorded
 from palanca.history.leases import Held, Lease
+from palanca.history.outbox import StoredOutbox
 from palanca.history.reader import EpisodeQuery, EventQuery, Page
 from palanca.history.tables import sources
 from palanca.model import Diagnosis
+from palanca.outgoing import Tell
 
 WAIT_S = 5.0
 
@@ -35,6 +37,7 @@ class HistoryStore:
     ) -> None:
         self._database = Database(parse_address(address, password), wait_s)
         self.lease = lease
+        self.outbox = StoredOutbox(self._database, lease)
 
     @property
     def place(self) -> str:
@@ -57,33 +60,41 @@ class HistoryStore:
     # --- recording -------------------------------------------------------------------------------
 
     def record(
-        self, now: float, source: str, diagnosis: Diagnosis, keep: Mapping[str, float], gap: Gap | None = None
+        self,
+        now: float,
+        source: str,
+        diagnosis: Diagnosis,
+        keep: Mapping[str, float],
+        gap: Gap | None = None,
+        tell: Tell | None = None,
     ) -> Recorded:
         """Record a diagnosis of a source, and renew the lease.
 
         ``now`` is the moment to which the episodes move on, unix seconds; one that is not after the last recorded
         moment of the source changes nothing. ``keep`` is ``keep_firing_for`` by rule (``episodes.keep_firing``).
-        ``gap`` is told as an event.
+        ``gap`` is told as an event. ``tell`` says what people shall be told of it, which is put into the outbox.
         """
         with self._database.writing() as connection:
             if self.lease is not None and not leases.acquire(connection, self.lease, now):
                 return Recorded("not-holder")
-            return recorder.record(connection, now, source, diagnosis, keep, gap)
+            return recorder.record(connection, now, source, diagnosis, keep, gap, tell)
 
     def recorded(self, source: str) -> float | None:
         """The last recorded moment of a source, unix seconds; None where there is none."""
         with self._database.reading() as connection:
             return connection.scalar(select(sources.c.recorded).where(sources.c.name == codec.word(source)))
 
-    def retire(self, configured: Iterable[str], now: float) -> tuple[HistoryEvent, ...] | None:
+    def retire(
+        self, configured: Iterable[str], now: float, tell: Tell | None = None
+    ) -> tuple[HistoryEvent, ...] | None:
         """Resolve what is open at sources other than those configured, and remove their targets.
 
-        None: another replica has the lease, and nothing was changed.
+        ``tell`` as for ``record``. None: another replica has the lease, and nothing was changed.
         """
         with self._database.writing() as connection:
             if self.lease is not None and not leases.acquire(connection, self.lease, now):
                 return None
-            return recorder.retire(connection, configured, now)
+            return recorder.retire(connection, configured, now, tell)
 
     def acknowledge(self, episode_id: int, who: str, note: str, now: float) -> EpisodeDocument | None:
         """Note who looks after an episode, an event the first time. None: there is no such episode."""

@@ -142,3 +142,47 @@ leases = Table(
     Column("token", ID, nullable=False),  # grows with each change of the holder
     Column("expires", Double, nullable=False),
 )
+
+outbox = Table(
+    "palanca_outbox",
+    metadata,
+    Column("id", ID, primary_key=True),
+    Column("receiver", Text, nullable=False),
+    Column("digest", String(64), nullable=False),  # SHA-256 of the key of the notice
+    Column("number", Integer, nullable=False),  # counts the times that the problem came back
+    Column("source", Text),  # the source whose polls say what is so; null where another program does
+    Column("version", Integer, nullable=False),
+    Column("notice", Text, nullable=False),
+    Column("resolved", Boolean, nullable=False),
+    Column("told", Text),
+    Column("pending", Boolean, nullable=False),
+    Column("batch", Boolean, nullable=False),  # to be told together with others
+    Column("due", Double, nullable=False),
+    Column("tries", Integer, nullable=False),
+    Column("attempt", Text),  # key of the message that is being sent
+    Column("attempted", Double),
+    Column("error", Text),
+    Column("channel", Text),
+    Column("ts", Text),
+    Column("created", Double, nullable=False),
+    Column("changed", Double, nullable=False),
+    UniqueConstraint("receiver", "digest", "number"),
+    sqlite_autoincrement=True,
+)
+Index("ix_palanca_outbox_due", outbox.c.pending, outbox.c.due)
+Index("ix_palanca_outbox_digest", outbox.c.digest)
+Index("ix_palanca_outbox_source", outbox.c.source, outbox.c.resolved)
+
+messages = Table(
+    "palanca_messages",
+    metadata,
+    Column("id", ID, primary_key=True),
+    Column("key", String(64), nullable=False, unique=True),  # one message, however often it is tried
+    Column("receiver", Text, nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("time", Double, nullable=False),
+    Column("channel", Text),
+    Column("ts", Text),
+    sqlite_autoincrement=True,
+)
+Index("ix_palanca_messages_time", messages.c.time)

@@ -15,7 +15,14 @@ from palanca.settings.places import Origin
 from palanca.settings.reload import RESTART, Change, changed
 from palanca.settings.scalars import Address, Database
 from palanca.settings.schema import to_json_schema, to_markdown
-from palanca.settings.secrets import NamedToken, Secrets, SourceSecrets, read_secret, read_secrets
+from palanca.settings.secrets import (
+    NamedToken,
+    ReceiverSecrets,
+    Secrets,
+    SourceSecrets,
+    read_secret,
+    read_secrets,
+)
 from palanca.settings.show import show
 from palanca.settings.spec import (
     Alertmanager,
@@ -24,11 +31,16 @@ from palanca.settings.spec import (
     Listen,
     Log,
     ModelThresholds,
+    Notify,
+    NotifyRoute,
+    QuietHours,
     Settings,
+    SlackReceiver,
     SourceSettings,
     TargetSettings,
     Tls,
     Token,
+    WebhookReceiver,
 )
 from palanca.settings.targets import (
     Knowledge,
@@ -56,9 +68,14 @@ __all__ = [
     "Log",
     "ModelThresholds",
     "NamedToken",
+    "Notify",
+    "NotifyRoute",
     "Origin",
+    "QuietHours",
+    "ReceiverSecrets",
     "Secrets",
     "Settings",
+    "SlackReceiver",
     "SourceSecrets",
     "SourceSettings",
     "TargetFacts",
@@ -66,6 +83,7 @@ __all__ = [
     "TargetThresholds",
     "Tls",
     "Token",
+    "WebhookReceiver",
     "changed",
     "check_binding",
     "examine",

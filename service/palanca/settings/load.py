@@ -158,10 +158,33 @@ def _twice(made: Effective) -> list[Fault]:
     for keys, names in (
         (("sources",), [one.name for one in made.settings.sources]),
         (("auth", "tokens"), [one.name for one in made.settings.auth.tokens]),
+        (("notify", "slack"), [one.name for one in made.settings.notify.slack]),
+        (("notify", "webhooks"), [one.name for one in made.settings.notify.webhooks]),
     ):
         for index, name in enumerate(names):
             if name in names[:index]:
                 first = made.merged.origin((*keys, names.index(name), "name"))
                 at = (*keys, index, "name")
                 faults.append(made.fault(at, f"{name!r} is already the name of another ({first})", "choose another"))
+    return [*faults, *_receivers(made)]
+
+
+def _receivers(made: Effective) -> list[Fault]:
+    """Find names that two kinds of receivers share, and routes to receivers that do not exist."""
+    notify, faults = made.settings.notify, []
+    if "notify" in made.faulty:
+        return []
+    channels = [one.name for one in notify.slack]
+    for index, hook in enumerate(notify.webhooks):
+        if hook.name in channels:
+            at = ("notify", "webhooks", index, "name")
+            faults.append(made.fault(at, f"{hook.name!r} is already the name of a Slack receiver", "choose another"))
+    for index, route in enumerate(notify.routes):
+        for number, name in enumerate(route.to):
+            if name not in notify.names:
+                hint = f"one of {', '.join(notify.names)}" if notify.names else "add it under notify.slack or webhooks"
+                faults.append(made.fault(("notify", "routes", index, "to", number), f"no receiver {name!r}", hint))
+    if notify.path == "direct" and not made.settings.history.enabled:
+        message = "palanca tells nobody without the history, which remembers what was told"
+        faults.append(made.fault(("notify", "path"), message, "set history.enabled: true"))
     return faults

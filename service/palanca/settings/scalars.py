@@ -6,19 +6,23 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit, urlunsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, WithJsonSchema
 
 from palanca.moments import duration, seconds
 
 LONGEST_NAME = 63
+DAY_MIN = 1440
 _HOST = re.compile(r"[A-Za-z0-9_.-]+|\[?[0-9A-Fa-f:.]+(%[A-Za-z0-9_.-]+)?\]?")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # of its two slashes a path keeps one
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_CHANNEL = re.compile(r"[CDG][A-Z0-9]{6,}|#?[^\W_A-Z]([^\W A-Z]|[_.-]){0,79}")
+_TIME = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
 _POSTGRES = frozenset({"postgresql", "postgresql+psycopg", "postgres"})
 _SPAN: dict[str, Any] = {
     "anyOf": [{"type": "string", "pattern": r"^(\d+d)?(\d+h)?(\d+m)?(\d+s)?$"}, {"type": "number"}],
@@ -158,6 +162,39 @@ def _place(path: Path) -> Path:
     return path
 
 
+def _clock(value: object) -> str:
+    """Read a time of day; YAML takes 22:00 without quotes for a number of minutes."""
+    text = str(value)
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < DAY_MIN:
+        text = f"{value // 60:02}:{value % 60:02}"
+    if not _TIME.fullmatch(text):
+        raise ValueError(f"{text[:LONGEST_NAME]!r} is no time of day; write 22:00, in quotes")
+    return text
+
+
+def _zone(text: str) -> str:
+    if text != "UTC":
+        try:
+            ZoneInfo(text)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            message = f"{text[:LONGEST_NAME]!r} is no time zone that this system knows; write e.g. Europe/Madrid or UTC"
+            raise ValueError(message) from None
+    return text
+
+
+def _link(text: str) -> str:
+    """An address with whatever stands behind it, to be shown to people."""
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in {"http", "https"} or not parts.netloc or not text.isprintable() or re.search(r"\s", text):
+        raise ValueError("this is no HTTP URL; write https://HOST/PATH")
+    if "@" in parts.netloc:
+        raise ValueError("this URL is shown to people: no user and password in it")
+    return text
+
+
 def _span(value: object) -> float:
     """Read a duration; a number, also one of a variable, is in seconds."""
     return seconds(int(value) if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value.strip()) else value)
@@ -175,6 +212,15 @@ Number = Annotated[float, BeforeValidator(_no_truth), Field(allow_inf_nan=False)
 Interval = Annotated[float, BeforeValidator(_span), AfterValidator(Between(5, 3600)), WithJsonSchema(_SPAN)]
 Timeout = Annotated[float, BeforeValidator(_span), AfterValidator(Between(1, 300)), WithJsonSchema(_SPAN)]
 Retention = Annotated[float, BeforeValidator(_span), AfterValidator(Between(3600, 3650 * 86400)), WithJsonSchema(_SPAN)]
+Digest = Annotated[float, BeforeValidator(_span), AfterValidator(Between(60, 86400)), WithJsonSchema(_SPAN)]
+Patience = Annotated[float, BeforeValidator(_span), AfterValidator(Between(1, 30)), WithJsonSchema(_SPAN)]
+Clock = Annotated[str, BeforeValidator(_clock)]
+Zone = Annotated[str, AfterValidator(_zone)]
+Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+Channel = Annotated[
+    str, AfterValidator(_text(_CHANNEL, "channel; write its ID, such as C0123456789, or its name, such as #alerts"))
+]
+Link = Annotated[str, AfterValidator(_link), WithJsonSchema({"type": "string", "format": "uri"})]
 Url = Annotated[Address, BeforeValidator(Address.parse), WithJsonSchema({"type": "string", "format": "uri"})]
 Store = Annotated[Database, BeforeValidator(Database.parse), WithJsonSchema({"type": "string"})]
 Name = Annotated[str, AfterValidator(_text(_NAME, "name; write letters, digits, '.', '_' and '-'"))]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
@@ -41,12 +42,23 @@ class SourceSecrets:
 
 
 @dataclass(frozen=True)
+class ReceiverSecrets:
+    """Secrets of one receiver of messages: the address to post to, a token, headers, the secret that signs."""
+
+    url: SecretStr | None = None
+    token: SecretStr | None = None
+    headers: Mapping[str, SecretStr] = field(default_factory=dict)
+    signing: SecretStr | None = None
+
+
+@dataclass(frozen=True)
 class Secrets:
-    """All secrets of the settings; ``sources`` by name, ``database`` where its URL has credentials in it."""
+    """All secrets of the settings; ``sources`` and ``receivers`` by name, ``database`` with its credentials."""
 
     tokens: tuple[NamedToken, ...] = ()
     sources: Mapping[str, SourceSecrets] = field(default_factory=dict)
     database: Database | None = None
+    receivers: Mapping[str, ReceiverSecrets] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     alertmanager: SourceSecrets = SourceSecrets()
 
@@ -80,9 +92,10 @@ def read_secrets(made: Effective) -> Secrets:
     sources = {one.name: reader.credentials(one, ("sources", index)) for index, one in enumerate(made.settings.sources)}
     alertmanager = reader.credentials(made.settings.alertmanager, ("alertmanager",))
     database = reader.database()
+    receivers = reader.receivers()
     if reader.faults:
         raise RuleFileError(reader.faults)
-    return Secrets(tokens, sources, database, tuple(reader.warnings), alertmanager)
+    return Secrets(tokens, sources, database, receivers, tuple(reader.warnings), alertmanager)
 
 
 class _Reader:
@@ -125,6 +138,29 @@ class _Reader:
         secret = self._read(history.database_file, at, Database.parse)
         return history.database if secret is None else Database.parse(secret.get_secret_value())
 
+    def receivers(self) -> dict[str, ReceiverSecrets]:
+        """Read what the receivers of messages need."""
+        notify, found = self._made.settings.notify, dict[str, ReceiverSecrets]()
+        for index, slack in enumerate(notify.slack):
+            at: Keys = ("notify", "slack", index)
+            found[slack.name] = ReceiverSecrets(
+                url=self._read(slack.webhook_url_file, (*at, "webhook_url_file"), _web_address),
+                token=self._read(slack.token_file, (*at, "token_file"), _word),
+            )
+        for index, hook in enumerate(notify.webhooks):
+            at = ("notify", "webhooks", index)
+            bearer = self._read(hook.bearer_file, (*at, "bearer_file"), _header)
+            headers = {} if bearer is None else {"Authorization": SecretStr(f"Bearer {bearer.get_secret_value()}")}
+            for name, path in hook.header_files.items():
+                value = self._read(path, (*at, "header_files", name), _header)
+                headers |= {} if value is None else {name: value}
+            found[hook.name] = ReceiverSecrets(
+                url=hook.url.full if hook.url else self._read(hook.url_file, (*at, "url_file"), _web_address),
+                headers=headers,
+                signing=self._read(hook.hmac_file, (*at, "hmac_file"), _signing),
+            )
+        return found
+
     def _read(self, path: Path | None, at: Keys, check: Callable[[str], object]) -> SecretStr | None:
         if path is None:
             return None
@@ -145,11 +181,31 @@ class _Reader:
 
 
 def _token(text: str) -> None:
+    _word(text)
+    if len(text) < SHORTEST_TOKEN:
+        raise ValueError(f"shorter than {SHORTEST_TOKEN} characters; make one with openssl rand -hex 32")
+
+
+def _word(text: str) -> None:
     _header(text)
     if any(char.isspace() for char in text):
         raise ValueError("a token has no spaces in it; the file holds the token and nothing else")
+
+
+def _signing(text: str) -> None:
     if len(text) < SHORTEST_TOKEN:
         raise ValueError(f"shorter than {SHORTEST_TOKEN} characters; make one with openssl rand -hex 32")
+
+
+def _web_address(text: str) -> None:
+    """Check the address of a webhook, without showing it: it is a secret."""
+    try:
+        parts = urlsplit(text)
+        sound = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        sound = False
+    if not sound or not text.isascii() or not text.isprintable() or " " in text:
+        raise ValueError("no HTTP address in it; the file holds https://HOST/PATH and nothing else")
 
 
 def _header(text: str) -> None:

@@ -8,23 +8,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, JsonValue, field_validator, model_validator
 
-from palanca.model import RuleId, Spec
+from palanca.errors import UsageError
+from palanca.model import Cause, RuleId, Severity, Spec
+from palanca.render.template import check as check_template
 from palanca.settings.scalars import (
     Address,
+    Channel,
+    Clock,
+    Day,
+    Digest,
     File,
     HeaderName,
     HeaderValue,
     Host,
     Interval,
     Label,
+    Link,
     Name,
     Number,
+    Patience,
     Retention,
     Store,
     Timeout,
     Url,
+    Zone,
 )
 
 _CREDENTIALS = frozenset({"authorization", "proxy-authorization", "cookie"})
@@ -245,6 +254,143 @@ class TargetSettings(Spec):
     )
 
 
+class QuietHours(Spec):
+    """Hours in which people are not told."""
+
+    begin: Clock = Field(alias="from", description="When they begin, as `22:00`.")
+    end: Clock = Field(
+        alias="to", description="When they end, as `07:00`; the next day where that is not after `from`."
+    )
+    zone: Zone = Field(default="UTC", description="Time zone, such as `Europe/Madrid`.")
+    days: tuple[Day, ...] = Field(
+        default=(), description="Days on which they begin: `mon` to `sun`; without it every day."
+    )
+    passes: tuple[Severity, ...] = Field(default=("critical",), description="Severities that are told even so.")
+
+
+class NotifyRoute(Spec):
+    """Which notices go to which receivers. The first route that fits decides."""
+
+    match: Mapping[Label, str] = Field(
+        default_factory=dict,
+        description="Labels that must have these values: `model_name`, `namespace`, `cluster`, `job`.",
+    )
+    source: tuple[Name, ...] = Field(default=(), description="Only these sources.")
+    severity: tuple[Severity, ...] = Field(default=("critical", "warning"), description="Only these severities.")
+    cause: tuple[Cause, ...] = Field(default=(), description="Only these causes.")
+    rule: tuple[RuleId, ...] = Field(default=(), description="Only these rules.")
+    to: tuple[Name, ...] = Field(description="Receivers by their names; none: nobody is told.")
+    quiet_hours: QuietHours | None = Field(default=None, description="Hours in which people are not told.")
+    digest: Digest | None = Field(
+        default=None, description="Tell together what has changed, every so often, 1m to 1d; without it each at once."
+    )
+    go_on: bool = Field(default=False, alias="continue", description="Ask the routes below too.")
+
+
+class SlackReceiver(Spec):
+    """A channel of Slack."""
+
+    name: Name = Field(description="Name in routes, logs and metrics; unique among all receivers.")
+    webhook_url_file: File | None = Field(
+        default=None,
+        description="File with the address of an incoming webhook, which is a secret. Exactly one of this and "
+        "`token_file` is needed.",
+    )
+    token_file: File | None = Field(
+        default=None, description="File with the token of a bot (`xoxb-...`): messages are updated in place."
+    )
+    channel: Channel | None = Field(default=None, description="Channel of the bot, best by its ID (`C0123456789`).")
+    api_url: Url | None = Field(
+        default=None, description="Address of Slack's API for the bot, where it is not `https://slack.com/api`."
+    )
+    ca_file: File | None = Field(default=None, description="Certificate authorities (PEM) in place of the system's.")
+
+    @model_validator(mode="after")
+    def _one_way(self) -> SlackReceiver:
+        if (self.webhook_url_file is None) == (self.token_file is None):
+            raise ValueError("a Slack receiver has either webhook_url_file, or token_file and channel")
+        if (self.token_file is None) != (self.channel is None):
+            raise ValueError("token_file and channel belong together; an incoming webhook has its own channel")
+        if self.api_url is not None and self.token_file is None:
+            raise ValueError("api_url is for a bot (token_file); the address of a webhook stands in its file")
+        return self
+
+
+class WebhookReceiver(Spec):
+    """Any HTTP server that takes JSON."""
+
+    name: Name = Field(description="Name in routes, logs and metrics; unique among all receivers.")
+    url: Url | None = Field(default=None, description="Where to post. Exactly one of `url` and `url_file` is needed.")
+    url_file: File | None = Field(default=None, description="File with the address, where it is a secret or has a `?`.")
+    template: Mapping[str, JsonValue] | None = Field(
+        default=None,
+        description="The JSON to send, with placeholders such as `{title}` in its texts (docs/notify.md); without it "
+        "all that is known.",
+    )
+    bearer_file: File | None = Field(default=None, description="File with a bearer token.")
+    header_files: Mapping[HeaderName, File] = Field(
+        default_factory=dict, description="HTTP headers with the files that hold their values."
+    )
+    hmac_file: File | None = Field(
+        default=None, description="File with the secret that signs each message (`X-Palanca-Signature`)."
+    )
+    ca_file: File | None = Field(default=None, description="Certificate authorities (PEM) in place of the system's.")
+    timeout: Patience = Field(default=10.0, description="Longest time for one message, 1s to 30s.")
+
+    @field_validator("template")
+    @classmethod
+    def _placeholders(cls, template: Mapping[str, JsonValue] | None) -> Mapping[str, JsonValue] | None:
+        if template is not None:
+            try:
+                check_template(template)
+            except UsageError as error:
+                raise ValueError(str(error)) from None
+        return template
+
+    @model_validator(mode="after")
+    def _one_address(self) -> WebhookReceiver:
+        if (self.url is None) == (self.url_file is None):
+            raise ValueError("a webhook has either url or url_file")
+        if self.bearer_file is not None and "authorization" in {name.lower() for name in self.header_files}:
+            raise ValueError("bearer_file and Authorization in header_files exclude each other; keep one of them")
+        return self
+
+
+class NotifyLinks(Spec):
+    """Where the links in messages lead; palanca itself is at `external_url`."""
+
+    dashboard: Link | None = Field(
+        default=None, description="A Grafana dashboard; `var-job`, `var-model_name` and `var-instance` are added."
+    )
+    prometheus: Url | None = Field(default=None, description="A Prometheus for people, for links to its graphs.")
+    alertmanager: Url | None = Field(default=None, description="An Alertmanager for people, for prefilled silences.")
+    runbooks: Url | None = Field(
+        default=None, description="Address before the id of a rule; without it `external_url` and `/api/v1/rules`."
+    )
+
+
+class Notify(Spec):
+    """Who is told, and how."""
+
+    path: Literal["alertmanager", "direct"] = Field(
+        default="alertmanager",
+        description="`alertmanager`: Alertmanager decides what is told, and palanca enriches it (its webhook); "
+        "`direct`: palanca tells what it finds by itself.",
+    )
+    slack: tuple[SlackReceiver, ...] = Field(default=(), description="Channels of Slack.")
+    webhooks: tuple[WebhookReceiver, ...] = Field(default=(), description="HTTP servers that take JSON.")
+    routes: tuple[NotifyRoute, ...] = Field(
+        default=(),
+        description="Which notices go where; without routes critical ones and warnings go to all receivers.",
+    )
+    links: NotifyLinks = Field(default=NotifyLinks(), description="Where the links in messages lead.")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All receivers."""
+        return (*(one.name for one in self.slack), *(one.name for one in self.webhooks))
+
+
 class Settings(Spec):
     """All settings of palanca."""
 
@@ -259,6 +405,7 @@ class Settings(Spec):
         default=Alertmanager(), description="Alertmanagers to push to and to read silences of."
     )
     history: History = Field(default=History(), description="Where findings are remembered.")
+    notify: Notify = Field(default=Notify(), description="Who is told, and how.")
     log: Log = Field(default=Log(), description="What the service writes to stderr.")
     rules: File | None = Field(
         default=None, description="Folder of rules that add to or replace the shipped ones (`--rules`)."

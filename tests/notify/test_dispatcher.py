@@ -1,0 +1,512 @@
+"""From looks to messages: each problem told once, changes where they belong, and nothing lost or doubled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import time
+from pathlib import Path
+
+import pytest
+from tests.history.looks import RULE, START, STEP, at, firing, look
+from tests.notify.rooms import Clock, Ear, Room, mailbox
+from tests.postgresql import Server, postgresql
+from tests.render.builders import slow_first_token
+
+from palanca.errors import HistoryError, NotifyError
+from palanca.history.leases import Lease
+from palanca.notify.courier import Courier
+from palanca.notify.dispatcher import LONGEST_AGE_S, MOST_TRIES, wait_after
+from palanca.notify.routing import Quiet, Route
+from palanca.outgoing import Delivery, Sent
+from palanca.render.notice import Notice, Remark
+
+Rooms = Callable[..., Room]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with postgresql() as running:
+        yield running
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return str(tmp_path / "palanca.db")
+    running: Server = request.getfixturevalue("server")
+    return running.database()
+
+
+@pytest.fixture
+def room(address: str) -> Iterator[Rooms]:
+    """Opens rooms over one database."""
+    made: list[Room] = []
+
+    def opened(*boxes: object, **options: object) -> Room:
+        made.append(Room(address, boxes, **options))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield opened
+    for one in made:
+        one.store.close()
+
+
+BAD = (firing(),)
+GOOD = ()
+
+
+# --- from begin to end ---------------------------------------------------------------------------
+
+
+def test_a_webhook_is_told_of_begin_and_end(room: Rooms) -> None:
+    """Once each, however often it is polled in between."""
+    ear = Ear()
+    made = room(mailbox(ear))
+    for step, found in enumerate([GOOD, BAD, BAD, BAD, GOOD, GOOD]):
+        made.see(step, found, GOOD)
+        made.run()
+    assert ["firing", "resolved"] == ear.states
+    first, last = (one.notice for one in ear.heard)
+    assert first is not None
+    assert last is not None
+    assert ("critical", "1 of 2 engines", RULE, "eu") == (first.severity, first.where, first.rule, first.source)
+    assert first.proposal is not None
+    assert "--kv-cache-dtype auto -> fp8" == first.proposal.change
+    assert (4 * STEP, first.proposal) == (last.lasted_s, last.proposal)
+
+
+def test_a_bot_has_one_message(room: Rooms) -> None:
+    """It is updated when something changes; news are told in its thread, each message of another key."""
+    ear = Ear(places=True)
+    made = room(mailbox(ear, updates=True))
+    warned = (firing(severity="warning"),)
+    for step, found in enumerate(
+        [(warned, GOOD, GOOD), (warned, GOOD, GOOD), (BAD, GOOD, GOOD), (BAD, BAD, BAD), (GOOD,) * 3]
+    ):
+        made.see(step, *found)
+        made.run()
+    assert ["post", "update", "reply", "update", "reply", "update", "reply"] == ear.kinds
+    assert [("Worse: now critical.",), ("Spread: now all 3 engines.",), ("Resolved after 2 min.",)] == [
+        one.news for one in ear.heard if one.kind == "reply"
+    ]
+    assert {"1"} == {one.place.ts for one in ear.heard if one.place}
+    assert 7 == len({one.key for one in ear.heard})
+
+
+def test_one_more_engine_is_shown_but_no_news(room: Rooms) -> None:
+    """A bot updates its message; a webhook, which cannot, says nothing. Twice as many are news."""
+    bot, hook = Ear(places=True), Ear()
+    made = room(mailbox(bot, "bot", updates=True), mailbox(hook, "hook"))
+    for step, found in enumerate([(BAD, BAD, GOOD), (BAD, BAD, BAD), (BAD, GOOD, GOOD)]):
+        made.see(step, *found)
+        made.run()
+    assert ["post", "update", "update"] == bot.kinds
+    assert ["post"] == hook.kinds
+
+
+def test_values_that_move_are_no_news(room: Rooms) -> None:
+    """Evidence differs at each poll."""
+    ear = Ear(places=True)
+    made = room(mailbox(ear, updates=True))
+    for step in range(6):
+        made.see(step, (firing(usage=0.9 + step / 100),))
+        made.run()
+    assert ["post"] == ear.kinds
+
+
+def test_symptoms_are_listed_and_send_nothing(room: Rooms) -> None:
+    """The root names what it explains."""
+    ear = Ear()
+    made = room(mailbox(ear))
+    made.see(0, (firing(), slow_first_token()))
+    made.run()
+    (one,) = ear.heard
+    assert one.notice is not None
+    assert ("Time to first token is above the objective",) == one.notice.symptoms
+
+
+def test_a_root_that_becomes_a_symptom(room: Rooms) -> None:
+    """Nobody is called again; what was told says what explains it, and ends in time."""
+    ear = Ear(places=True)
+    made = room(mailbox(ear, updates=True))
+    alone = firing("ttft-high", "warning")
+    for step, found in enumerate([(alone,), (slow_first_token(), firing()), (firing(),)]):
+        made.see(step, found)
+        made.run()
+    by_rule = {
+        rule: [one.kind for one in ear.heard if one.notice and one.notice.rule == rule] for rule in ("ttft-high", RULE)
+    }
+    assert {"ttft-high": ["post", "update", "update", "reply"], RULE: ["post", "update"]} == by_rule
+
+
+def test_a_problem_that_comes_back_is_a_new_message(room: Rooms) -> None:
+    """After its end was told."""
+    ear = Ear(places=True)
+    made = room(mailbox(ear, updates=True))
+    for step, found in enumerate([BAD, GOOD, BAD]):
+        made.see(step, found)
+        made.run()
+    assert ["post", "update", "reply", "post"] == ear.kinds
+
+
+def test_people_add_to_it(room: Rooms) -> None:
+    """A verification is told in the thread, by a webhook too; that somebody looks after it is only shown."""
+    bot, hook = Ear(places=True), Ear()
+    made = room(mailbox(bot, "bot", updates=True), mailbox(hook, "hook"))
+    made.see(0, BAD)
+    made.run()
+    made.store.acknowledge(1, "ana", "on it", at(1))
+    made.run()
+    assert (["post", "update"], ["post"]) == (bot.kinds, hook.kinds)
+    made.store.attach_verification(1, {"verdict": "helped", "why": "preemptions fell"}, at(2))
+    made.store.attach_verification(1, {"verdict": "helped", "why": "preemptions fell"}, at(2))
+    made.run()
+    assert (["post", "update", "update", "reply"], ["post", "post"]) == (bot.kinds, hook.kinds)
+    assert ("A change was verified: helped. preemptions fell",) == bot.heard[-1].news == hook.heard[-1].news
+
+
+def test_a_source_that_cannot_be_read(room: Rooms) -> None:
+    """Told after five minutes; what was wrong there goes on."""
+    ear = Ear()
+    made = room(mailbox(ear))
+    made.see(0, BAD)
+    made.run()
+    for step in range(1, 14):
+        made.see(step, diagnosis=look(step, state="unreachable", error="refused"))
+        made.run()
+    assert ["firing", "firing"] == ear.states
+    assert ear.heard[1].notice is not None
+    assert ("source-unreadable", "refused") == (ear.heard[1].notice.rule, ear.heard[1].notice.what)
+    made.see(15, BAD)
+    made.run()
+    assert ["firing", "firing", "resolved"] == ear.states
+
+
+def test_a_source_that_is_retired(room: Rooms) -> None:
+    """Its problems are over for people as well."""
+    ear = Ear()
+    made = room(mailbox(ear))
+    made.see(0, BAD)
+    made.run()
+    made.store.retire((), at(1), made.tell)
+    made.run()
+    assert ["firing", "resolved"] == ear.states
+    assert ear.heard[1].notice is not None
+    assert "source removed" == ear.heard[1].notice.reason
+
+
+# --- restarts ------------------------------------------------------------------------------------
+
+
+def test_restarts_send_nothing_again(room: Rooms) -> None:
+    """At every moment of a problem's life."""
+    ear = Ear(places=True)
+    made = room(mailbox(ear, updates=True))
+    for step, found in enumerate([GOOD, BAD, BAD, BAD, GOOD, GOOD]):
+        made.see(step, found)
+        made.restart()
+        made.run()
+        made.restart()
+        made.run()
+    assert ["post", "update", "reply"] == ear.kinds
+
+
+def test_killed_before_it_is_sent(room: Rooms) -> None:
+    """What was recorded is told by the next process."""
+    ear = Ear()
+    made = room(mailbox(ear))
+    made.see(0, BAD)
+    made.restart()
+    made.run()
+    assert ["firing"] == ear.states
+
+
+def test_killed_while_it_is_sent(room: Rooms) -> None:
+    """The next process is told that it may have arrived, and its key."""
+
+    class Killed(BaseException):
+        pass
+
+    class Dying(Ear):
+        def send(self, delivery: Delivery) -> Sent:
+            super().send(delivery)
+            raise Killed
+
+    dying, ear = Dying(), Ear()
+    made = room(mailbox(dying))
+    made.see(0, BAD)
+    with pytest.raises(Killed):
+        made.run()
+    made.boxes = (mailbox(ear),)
+    made.restart()
+    made.run()
+    assert dying.heard[0].key == ear.heard[0].key == ear.heard[0].earlier
+
+
+def test_a_database_that_fails_after_a_message_was_sent(room: Rooms) -> None:
+    """That it was sent is noted later, and it is not sent again."""
+    ear = Ear()
+    made = room(mailbox(ear))
+    made.see(0, BAD)
+    settle, failures = made.store.outbox.settle, [HistoryError("full"), HistoryError("full")]
+
+    def failing(*arguments: object) -> None:
+        if failures:
+            raise failures.pop()
+        settle(*arguments)  # type: ignore[arg-type]
+
+    made.store.outbox.settle = failing  # type: ignore[method-assign, assignment]
+    for _ in range(2):
+        with pytest.raises(HistoryError):
+            made.dispatcher.turn()
+    made.run()
+    assert ["firing"] == ear.states
+
+
+# --- outages -------------------------------------------------------------------------------------
+
+
+def test_an_outage(room: Rooms) -> None:
+    """What still is so is told as it is, what came and went is summed up, and what ended is told as ended."""
+    ear = Ear()
+    made = room(mailbox(ear))
+    made.see(0, (firing("a-rule"),))
+    made.run()
+    ear.broken = NotifyError("down")
+    for step in range(1, 200):
+        found = [firing("b-rule")] if step % 10 < 5 else []
+        still = [firing("c-rule", "warning" if step < 100 else "critical")]
+        made.see(step, (*found, *still))
+        made.run()
+    assert ["firing"] == ear.states
+    ear.broken = None
+    made.run(600)
+    assert ["firing", "resolved", "firing", "20 in summary"] == ear.states
+    assert ["a-rule", "a-rule", "c-rule"] == [one.notice.rule for one in ear.heard if one.notice]
+    assert {"b-rule"} == {one.rule for one in ear.heard[-1].many}
+    assert ["failing: down", "recovered"] == made.reported.said
+    assert ("ops", "sent") in made.reported.results
+    assert 19 < ear.tries < 60
+
+
+def test_retry_after_is_obeyed(room: Rooms) -> None:
+    """To the second, and by all messages of that receiver."""
+    ear = Ear(NotifyError("slow down", retry_after=45.0))
+    made = room(mailbox(ear))
+    made.see(0, (firing("a-rule"), firing("b-rule")))
+    made.run(44)
+    assert 1 == ear.tries
+    ear.broken = None
+    made.run(1.5)
+    assert ["firing"] == ear.states
+    made.run(1.5)
+    assert ["firing", "firing"] == ear.states
+
+
+def test_one_message_a_second(room: Rooms) -> None:
+    """Of one lane, whatever the receivers are called."""
+    ear = Ear()
+    made = room(mailbox(ear), replace(mailbox(ear, "more"), lane="ops"))
+    made.see(0, tuple(firing(f"{letter}-rule") for letter in "abc"))
+    began = made.clock.now
+    made.run(5.5)
+    assert 6 == len(ear.heard)
+    assert [0, 1, 2, 3, 4, 5] == [round(one.now - began) for one in ear.heard]
+
+
+def test_a_message_that_is_refused_as_such(room: Rooms) -> None:
+    """It is tried in plain form, holds up no other, and is given up in the end; until it changes."""
+
+    class Picky(Ear):
+        def send(self, delivery: Delivery) -> Sent:
+            self.tries += 1
+            if delivery.notice and delivery.notice.rule == "a-rule" and not delivery.plain:
+                raise NotifyError("invalid_blocks", about="message")
+            return super().send(delivery)
+
+    picky = Picky()
+    made = room(mailbox(picky))
+    made.see(0, (firing("a-rule"), firing("b-rule")))
+    made.run()
+    assert {("b-rule", False), ("a-rule", True)} == {(one.notice.rule, one.plain) for one in picky.heard if one.notice}
+    ear = Ear(NotifyError("never", about="message"))
+    made.boxes = (mailbox(ear, "other"),)
+    made.restart()
+    made.see(1, (firing("c-rule"),))
+    made.run(2000)
+    assert MOST_TRIES == ear.tries
+    assert "given up: never" in made.reported.said
+    ear.broken = None
+    made.see(100, ())
+    made.run()
+    assert all("summary" in one for one in ear.states)
+
+
+def test_a_message_that_is_gone_is_posted_anew(room: Rooms) -> None:
+    """Somebody has deleted it."""
+    ear = Ear(places=True)
+    made = room(mailbox(ear, updates=True))
+    made.see(0, (firing(severity="warning"),))
+    made.run()
+    ear.broken = NotifyError("message_not_found", about="place")
+    made.see(1, BAD)
+    made.dispatcher.turn()
+    ear.broken = None
+    made.run()
+    assert ["post", "post"] == ear.kinds
+    assert ("Worse: now critical.",) == ear.heard[1].news
+
+
+def test_too_old_to_be_told(room: Rooms) -> None:
+    """What was over days ago is given up."""
+    ear = Ear(NotifyError("down"))
+    made = room(mailbox(ear))
+    made.see(0, BAD)
+    made.see(1, GOOD)
+    made.run()
+    made.clock.now += LONGEST_AGE_S + 7200
+    ear.broken = None
+    made.run()
+    assert [] == ear.heard
+
+
+def test_a_receiver_that_is_not_there_any_more(room: Rooms) -> None:
+    """Nothing waits for it."""
+    gone, ear = Ear(NotifyError("down")), Ear()
+    made = room(mailbox(gone, "gone"))
+    made.see(0, BAD)
+    made.run()
+    made.boxes = (mailbox(ear),)
+    made.restart()
+    made.see(1, BAD)
+    made.run()
+    assert ["firing"] == ear.states
+    assert made.store.outbox.next_due(0.0) is None
+
+
+def test_waits_grow() -> None:
+    """Up to five minutes."""
+    assert [1, 2, 4, 8, 256, 300, 300] == [wait_after(number) for number in (1, 2, 3, 4, 9, 10, 100)]
+
+
+# --- when ----------------------------------------------------------------------------------------
+
+
+def test_quiet_hours(room: Rooms) -> None:
+    """In the morning: what still is so, and a summary of the rest. Critical ones pass."""
+    ear = Ear()
+    hour = START % 86400 / 3600  # 08:00 UTC
+    assert 8 == hour
+    quiet = Quiet(time(7), time(12))
+    made = room(mailbox(ear), routes=(Route(("ops",), quiet=quiet),))
+    made.see(0, (firing("a-rule", "warning"), firing("b-rule", "warning"), firing("c-rule", "critical")))
+    made.run()
+    made.see(2, (firing("b-rule", "warning"),))
+    made.run()
+    assert ["c-rule", "c-rule"] == [one.notice.rule for one in ear.heard if one.notice]
+    made.run(4 * 3600)
+    assert ["firing", "resolved", "firing", "1 in summary"] == ear.states
+    made.see(600, (firing("d-rule", "warning"),))
+    made.run()
+    assert "d-rule" == ear.heard[-1].notice.rule  # type: ignore[union-attr]
+
+
+def test_what_becomes_critical_in_quiet_hours(room: Rooms) -> None:
+    """It is told at once."""
+    ear = Ear()
+    made = room(mailbox(ear), routes=(Route(("ops",), quiet=Quiet(time(7), time(12))),))
+    made.see(0, (firing(severity="warning"),))
+    made.run()
+    assert [] == ear.heard
+    made.see(2, BAD)
+    made.run()
+    assert ["firing"] == ear.states
+
+
+def test_a_digest(room: Rooms) -> None:
+    """Every ten minutes one message with what has changed; none where nothing has."""
+    ear = Ear()
+    made = room(mailbox(ear), routes=(Route(("ops",), digest=600.0),))
+    made.clock.now = at(1)
+    made.see(1, (firing("a-rule"), firing("b-rule")))
+    made.run()
+    made.see(3, (firing("b-rule"),))
+    made.run(700)
+    assert ["2 in digest"] == ear.states
+    assert ["firing", "resolved"] == sorted(one.state for one in ear.heard[0].many)
+    assert 0 == ear.heard[0].now % 600
+    made.run(1800)
+    made.see(100, (firing("b-rule"),))
+    made.run(900)
+    assert 1 == len(ear.heard)
+    made.see(140, ())
+    made.run(900)
+    assert ["resolved"] == [one.state for one in ear.heard[1].many]
+
+
+# --- replicas ------------------------------------------------------------------------------------
+
+
+def test_two_replicas_send_once(server: Server) -> None:
+    """The one with the lease; the other takes over where it stopped, killed or not."""
+    address, clock, ears = server.database(), Clock(), (Ear(), Ear())
+    rooms = [
+        Room(address, [mailbox(ear)], clock=clock, lease=Lease("recorder", name, 600.0))
+        for name, ear in zip("ab", ears, strict=True)
+    ]
+    for step, found in enumerate([GOOD, BAD, BAD]):
+        assert ["recorded", "not-holder"] == [one.see(step, found) for one in rooms]
+        for one in rooms:
+            one.run(10)
+    assert (["firing"], []) == (ears[0].states, ears[1].states)
+    rooms[0].store.release(Lease("recorder", "a", 600.0))
+    assert "recorded" == rooms[1].see(3, GOOD)
+    for one in rooms:
+        one.run(10)
+    assert (["firing"], ["resolved"]) == (ears[0].states, ears[1].states)
+    for one in rooms:
+        one.store.close()
+
+
+# --- notices of others ---------------------------------------------------------------------------
+
+
+def test_a_courier(room: Rooms) -> None:
+    """The same key is the same message; repeats change nothing; after its end it is a new one."""
+    ear, nudges = Ear(places=True), list[int]()
+    made = room(mailbox(ear, updates=True))
+    courier = Courier(made.store.outbox, lambda: made.routing, lambda: nudges.append(1))
+    one = Notice("group", "firing", "critical", "Alerts of Alertmanager", where="3 engines", affected=3, since=START)
+    over = Notice("group", "resolved", "critical", "Alerts of Alertmanager", ended=START + 60)
+    for _ in range(3):
+        assert ("ops",) == courier.post(one, START)
+    made.run()
+    assert ["post"] == ear.kinds
+    assert 1 == len(nudges)
+    assert courier.remark("group", Remark(START + 5, "hello"), START + 5)
+    assert not courier.remark("other", Remark(START + 5, "hello"), START + 5)
+    made.run()
+    courier.post(over, START + 60)
+    courier.post(over, START + 60)
+    made.run()
+    assert ["post", "update", "reply", "update", "reply"] == ear.kinds
+    assert ("Resolved after 1 min.",) == ear.heard[-1].news
+    courier.post(over, START + 90)
+    made.run()
+    assert 5 == len(ear.heard)
+    courier.post(one, START + 120, to=("ops",))
+    made.run()
+    assert "post" == ear.kinds[-1]
+    assert () == courier.post(Notice("x", "firing", "info", "x"), START)
+
+
+def test_polls_do_not_end_what_others_told(room: Rooms) -> None:
+    """A look at a source says nothing of a group of Alertmanager."""
+    ear = Ear()
+    made = room(mailbox(ear))
+    courier = Courier(made.store.outbox, lambda: made.routing, lambda: None)
+    courier.post(Notice("group", "firing", "critical", "x"), START)
+    made.see(0, GOOD)
+    made.run()
+    assert ["firing"] == ear.states
