@@ -27,6 +27,7 @@ from palanca.app.server import Listen, Server
 from palanca.app.service import Plan, Service, asgi
 from palanca.check import load_catalogue
 from palanca.daemon.snapshot import Snapshot, taken
+from palanca.history.disabled import NoHistory
 from palanca.model import Catalogue
 from palanca.poll import Question
 from palanca.poll import run as diagnosis_of
@@ -51,7 +52,7 @@ def palanca() -> ASGIApp:
     catalogue = load_catalogue([ROOT / "rules"])
     rules = Rules(hosts=own_hosts("127.0.0.1", None))
     plan = Plan(catalogue=catalogue, watches=(), rules=rules)
-    service = Service(plan, telemetry=Telemetry(time.time), history=None, clock=time.time)
+    service = Service(plan, telemetry=Telemetry(time.time), history=NoHistory(), clock=time.time)
     service.daemon.snapshot = snapshot(catalogue)
     return asgi(service)
 

@@ -258,7 +258,10 @@ def literal(value: float) -> str:
 
 
 def fleet(function: str, series: Part) -> str:
-    """A function over the engines of one model, for each engine; engines without a number are left out."""
+    """A function over the engines of one model, for each engine; engines without a number are left out.
+
+    Prometheus' quantile is NaN where one of the numbers is infinite, that of the process is not.
+    """
     by = ", ".join(names.SCOPE)
     value = f"{series.inside(SUM)} == {series.inside(SUM)}"
     joined = f"{names.ENGINE}\n* on ({by}) group_left ()\n{_AGGREGATIONS[function].format(by)}{value})"

@@ -11,6 +11,8 @@ SERVER_JOIN = ("cluster", "namespace", "job", "instance")
 """Labels that a server-wide series (``up``, ``http_*``, ``process_*``) shares with its engines."""
 SCOPE = SCOPE_LABELS
 """Labels that the engines of one model share."""
+IDENTITY = ("cluster", "namespace", "job", "instance", "model_name", "engine", "ReplicaId")
+"""Labels that tell engines apart; those that an engine lacks match as empty ones."""
 
 PREFIX = "Vllm"
 WATCHDOG, PALANCA_DOWN, PALANCA_STALE = "Watchdog", "PalancaDown", "PalancaStale"

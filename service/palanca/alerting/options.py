@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from palanca.alerting import names
+from palanca.alerting.routing import Routing
 from palanca.errors import UsageError
 from palanca.expressions import nearest
 from palanca.releases import Release, ReleaseRange
@@ -115,6 +116,7 @@ class Options:
     dashboard_url: str | None = None
     guards: bool = True
     palanca_job: str = "palanca"
+    routing: Routing = field(default_factory=Routing)
 
     def __post_init__(self) -> None:
         """Refuse what Prometheus would refuse or never match."""

@@ -15,11 +15,9 @@ if TYPE_CHECKING:
     from palanca.alerting.options import Options
     from palanca.model import Catalogue, Rule
 
-_IDENTITY = ("cluster", "namespace", "job", "instance", "model_name", "engine", "ReplicaId")
-"""Labels that tell engines apart; those that an engine lacks match as empty ones."""
 _AT = (
-    '{{ $at := printf "' + ",".join(f"{label}=%q" for label in _IDENTITY) + '" '
-    + " ".join(f"$labels.{label}" for label in _IDENTITY) + " }}"
+    '{{ $at := printf "' + ",".join(f"{label}=%q" for label in names.IDENTITY) + '" '
+    + " ".join(f"$labels.{label}" for label in names.IDENTITY) + " }}"
 )  # fmt: skip
 _HERE = {"model": "model_name", "instance": "instance"}
 """Parameters of ``/diagnose`` and the labels that they are."""

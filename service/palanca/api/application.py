@@ -48,6 +48,7 @@ def application(
             {"name": "lists", "description": "The last diagnosis as flat lists."},
             {"name": "rules", "description": "The matrix."},
             {"name": "history", "description": "Episodes: what was wrong, when, and whether a change helped."},
+            {"name": "notifications", "description": "What Alertmanager sends, on its way to people."},
             {"name": "health", "description": "The state of palanca itself."},
         ],
     )

@@ -9,14 +9,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from palanca.alerting.options import Options
+from palanca.api import alertmanager as webhook
 from palanca.api import alerts, verify
 from palanca.api import history as past
 from palanca.api.application import application
 from palanca.api.guard import Audited, Guard, Rules, Served
+from palanca.app.alertmanagers import Alertmanagers, Contacts
 from palanca.app.recorder import Keeping, Recorder
 from palanca.daemon.daemon import Daemon
 from palanca.errors import PalancaError
 from palanca.history.disabled import NoHistory
+from palanca.history.facade import History
 from palanca.logs import logger
 from palanca.telemetry import Telemetry
 
@@ -29,8 +32,8 @@ if TYPE_CHECKING:
     from palanca.daemon.daemon import Listener
     from palanca.daemon.snapshot import Snapshot
     from palanca.daemon.watch import Poll, Watch
-    from palanca.history.facade import History
     from palanca.model import Catalogue, Diagnosis, SourceInfo, Target
+    from palanca.notify.alert_groups import Sink
     from palanca.verify import Verification
     from palanca.verifying import Trial
 
@@ -46,21 +49,26 @@ class Plan:
     """How long the history is kept, in seconds."""
     alerts: Options = field(default_factory=Options)
     """What the exported alerts are like."""
+    contacts: Contacts = field(default_factory=Contacts)
 
 
 class Service:
     """The running service; satisfies ``palanca.api.backend.Backend``. ``clock`` gives unix seconds."""
 
     def __init__(
-        self, plan: Plan, *, telemetry: Telemetry, history: History | None, clock: Callable[[], float]
+        self, plan: Plan, *, telemetry: Telemetry, history: History | NoHistory, clock: Callable[[], float]
     ) -> None:
         self.plan, self.telemetry, self._clock = plan, telemetry, clock
         self.history = history
         listeners: list[Listener] = [telemetry, _PollLog()]
-        self.recorder = None if history is None else Recorder(history, telemetry, self._keeping)
+        self.recorder = Recorder(history, telemetry, self._keeping) if isinstance(history, History) else None
         if self.recorder is not None:
             listeners.append(self.recorder)
-        self.daemon = Daemon(plan.watches, listeners, clock)
+        self.alertmanagers = Alertmanagers(telemetry, lambda: self.plan.catalogue, clock)
+        listeners.append(self.alertmanagers)
+        self.daemon = Daemon(plan.watches, listeners, clock, finish=self.alertmanagers.marked)
+        self.sink: Sink | None = None
+        """Where groups of alerts go that Alertmanager sends; None where nobody is to be told."""
         self._reloading = asyncio.Lock()
 
     def _keeping(self) -> Keeping:
@@ -107,6 +115,7 @@ class Service:
                 log.exception("the settings are not reloaded, since palanca failed; those before stay in force")
                 return
             self.plan = plan
+            self.alertmanagers.use(plan.contacts)
             await self.daemon.replace(plan.watches)
             self.telemetry.reloaded(successful=True)
             log.info("the settings are reloaded", sources=[watch.name for watch in plan.watches])
@@ -147,11 +156,13 @@ def asgi(service: Service) -> ASGIApp:
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         # A database that does not answer keeps nobody from a diagnosis.
         opening = None if service.recorder is None else asyncio.ensure_future(asyncio.to_thread(service.recorder.open))
+        service.alertmanagers.use(service.plan.contacts)
         service.daemon.start()
         try:
             yield
         finally:
             await service.daemon.stop()
+            await asyncio.to_thread(service.alertmanagers.stop)
             if service.recorder is not None and opening is not None:
                 await asyncio.gather(opening, return_exceptions=True)
                 await asyncio.to_thread(service.recorder.close)
@@ -162,10 +173,10 @@ def asgi(service: Service) -> ASGIApp:
     def served(one: Served) -> None:
         service.telemetry.served(one.method, one.path, one.status, one.seconds)
 
-    history = service.history or NoHistory()
     more = [
-        verify.router(service, history),
-        past.router(service, history),
+        verify.router(service, service.history),
+        past.router(service, service.history),
+        webhook.router(service, lambda: service.sink),
         alerts.router(lambda: (service.plan.catalogue, service.plan.alerts)),
     ]
     app = application(service, metrics=service.telemetry.text, lifespan=lifespan, more=more)

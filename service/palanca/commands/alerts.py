@@ -8,10 +8,11 @@ from typing import Annotated, Literal
 import typer
 
 from palanca.commands import options
+from palanca.commands.alert_routing import Route, routed
 
 app = typer.Typer(no_args_is_help=True, help="Write alert rules for Prometheus.")
 # A further format is a line in palanca.alerting.export.FORMATS and a word here.
-Format = Literal["prometheus", "operator", "tests"]
+Format = Literal["prometheus", "operator", "alertmanager", "templates", "tests"]
 
 
 @app.callback()
@@ -20,6 +21,7 @@ def _alerts() -> None:
 
 
 @app.command("export")
+@routed
 def export(
     *,
     out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write all files into this folder.")] = None,
@@ -61,10 +63,11 @@ def export(
     palanca_job: Annotated[
         str, typer.Option("--palanca-job", metavar="JOB", help="The job that scrapes palanca, for the guards.")
     ] = "palanca",
+    route: Route,
     config: options.Config = None,
     rules: options.Rules = None,
 ) -> None:
-    """Write the rules of the matrix as recording rules and alerts, and tests for them.
+    """Write the rules of the matrix as recording rules and alerts, tests for them, and Alertmanager's configuration.
 
     Thresholds and objectives per model come from the settings (--config). What no expression can say is listed in the
     header of the files, with the reason.
@@ -93,6 +96,7 @@ def export(
         dashboard_url=dashboard_url,
         guards=guards,
         palanca_job=palanca_job,
+        routing=route.routing(),
     )
     if settings is not None:
         chosen = with_settings(chosen, settings)

@@ -18,6 +18,7 @@ from palanca.settings.schema import to_json_schema, to_markdown
 from palanca.settings.secrets import NamedToken, Secrets, SourceSecrets, read_secret, read_secrets
 from palanca.settings.show import show
 from palanca.settings.spec import (
+    Alertmanager,
     Auth,
     History,
     Listen,
@@ -43,6 +44,7 @@ from palanca.settings.targets import (
 __all__ = [
     "RESTART",
     "Address",
+    "Alertmanager",
     "Auth",
     "Change",
     "Database",

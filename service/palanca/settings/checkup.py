@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from palanca.loader import Keys
     from palanca.model import Catalogue
     from palanca.settings.load import Effective
+    from palanca.settings.spec import Alertmanager, SourceSettings
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,15 @@ def _certificates(made: Effective) -> tuple[list[Fault], list[str]]:
         pairs.append((("listen", "tls", "cert_file"), tls.cert_file, tls.key_file))
         if tls.client_ca_file is not None:
             authorities.append((("listen", "tls", "client_ca_file"), tls.client_ca_file))
-    for index, source in enumerate(made.settings.sources):
-        if source.client_cert is not None:
-            pairs.append((("sources", index, "client_cert"), source.client_cert, source.client_key))
-        if source.ca_file is not None:
-            authorities.append((("sources", index, "ca_file"), source.ca_file))
+    reached: list[tuple[Keys, SourceSettings | Alertmanager]] = [
+        *((("sources", index), source) for index, source in enumerate(made.settings.sources)),
+        (("alertmanager",), made.settings.alertmanager),
+    ]
+    for at, one in reached:
+        if one.client_cert is not None:
+            pairs.append(((*at, "client_cert"), one.client_cert, one.client_key))
+        if one.ca_file is not None:
+            authorities.append(((*at, "ca_file"), one.ca_file))
     for keys, certificate, key in pairs:
         reason = _unusable(certificate) or (key and _unusable(key)) or _no_pair(certificate, key)
         if reason:
@@ -140,6 +145,12 @@ def _odd(made: Effective) -> Iterator[str]:
             yield f"{at}: a password stands in the URL of source {source.name}; basic_file keeps it out of this file"
         if source.insecure:
             yield f"{made.origin('sources', index, 'insecure')}: the certificate of {source.name} is not checked"
+    told = settings.alertmanager
+    if any(url.has_credentials for url in told.urls):
+        at = made.origin("alertmanager", "urls")
+        yield f"{at}: a password stands in the URL of an Alertmanager; basic_file keeps it out of this file"
+    if told.insecure and told.urls:
+        yield f"{made.origin('alertmanager', 'insecure')}: the certificates of the Alertmanagers are not checked"
 
 
 def _without_effect(made: Effective, catalogue: Catalogue) -> Iterator[str]:

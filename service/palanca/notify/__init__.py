@@ -1,0 +1,1 @@
+"""Messages to people and to Alertmanager, each behind a Protocol of one method."""
