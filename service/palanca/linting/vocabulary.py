@@ -10,17 +10,17 @@ from functools import cached_property
 from string import Template
 from typing import Literal
 
-from palanca.linting.names_file import Names, Successor
+from palanca.linting.names_file import Buckets, Names, Successor
 from palanca.linting.tree import Matcher, Selector
 from palanca.model import Metrics
 from palanca.releases import Release, ReleaseRange
-from palanca.signals.identity import unprefixed
 
 Type = Literal["counter", "gauge", "histogram", "info"]
 PARTS = ("_bucket", "_sum", "_count", "_created")
 ENGINE_LABELS = frozenset({"model_name", "engine"})
-_RISKY = re.compile(r"\)[*+{]")
-"""A repeated group can take for ever to match."""
+_REPEATED_GROUP = re.compile(r"\)[*+{]")
+_REPEATED = re.compile(r"[*+{]")
+_MOST_REPEATED = 3
 
 
 @dataclass(frozen=True)
@@ -97,25 +97,20 @@ class Vocabulary:
 
     def metric(self, full: str) -> Metric | None:
         """Find what a full name is; None for what vLLM never had, and for names of others."""
-        bare = self.entries.get(full)
-        if bare is not None and not bare.prefixed:
-            return Metric(full, "", bare, "")
-        split = unprefixed(full, self.metrics)
-        if split is None:
-            found = self._part(full)
-            return None if found is None or found[0].prefixed else Metric(full, "", *found)
-        prefix, name = split
-        exact = self.entries.get(name)
-        found = (exact, "") if exact is not None else self._part(name)
-        return None if found is None or not found[0].prefixed else Metric(full, prefix, *found)
+        return self._by_name.get(full)
 
-    def _part(self, name: str) -> tuple[Entry, str] | None:
-        for part in PARTS:
-            base = self.entries.get(name.removesuffix(part)) if name.endswith(part) else None
-            if base is not None and base.type == "histogram":
-                return base, part
-        counter = self.entries.get(name.removesuffix("_created") + "_total")
-        return (counter, "_created") if name.endswith("_created") and counter is not None else None
+    @cached_property
+    def _by_name(self) -> dict[str, Metric]:
+        """Every name that there is, and the bare names of histograms, which no series has."""
+        made = {one.full: one for one in self._everything}
+        for entry in self.entries.values():
+            for prefix in self.metrics.prefixes if entry.prefixed else ("",):
+                if entry.type == "histogram":
+                    made.setdefault(prefix + entry.name, Metric(prefix + entry.name, prefix, entry, ""))
+                elif entry.type == "counter":
+                    full = prefix + entry.name.removesuffix("_total") + "_created"
+                    made.setdefault(full, Metric(full, prefix, entry, "_created"))
+        return made
 
     def metrics_of(self, selector: Selector) -> tuple[Metric, ...]:
         """Everything that vLLM has or had and that a selector can mean; several where its name is a pattern."""
@@ -123,7 +118,7 @@ class Vocabulary:
             found = self.metric(selector.name)
             return () if found is None else (found,)
         patterns = [one for one in selector.matchers if one.label == "__name__" and one.op == "=~"]
-        if len(patterns) != 1 or _RISKY.search(patterns[0].value):
+        if len(patterns) != 1 or is_slow(patterns[0].value):
             return ()
         return tuple(one for one in self._everything if matches(patterns[0], one.full))
 
@@ -144,15 +139,26 @@ class Vocabulary:
 
     def shows(self, entry: Entry) -> tuple[Release, ...]:
         """Releases, of those looked at, that show a name unasked."""
-        return tuple(one for one in self.releases if any(one in span for span in entry.shown))
+        return self._releases_of[entry.name][0]
 
     def hides(self, entry: Entry) -> tuple[Release, ...]:
         """Releases, of those looked at, that show a name only with a flag."""
-        return tuple(one for one in self.releases if any(one in span for span in entry.hidden))
+        return self._releases_of[entry.name][1]
 
-    def after(self, release: Release) -> Release | None:
-        """The next release that the catalogue knows."""
-        return next((one for one in self.known if one > release), None)
+    def gone(self, entry: Entry) -> Release | None:
+        """The first release that the catalogue knows and that has lost a name; None for a name of the newest."""
+        return self._releases_of[entry.name][2]
+
+    @cached_property
+    def _releases_of(self) -> dict[str, tuple[tuple[Release, ...], tuple[Release, ...], Release | None]]:
+        return {
+            name: (
+                tuple(one for one in self.releases if any(one in span for span in entry.shown)),
+                tuple(one for one in self.releases if any(one in span for span in entry.hidden)),
+                next((one for one in self.known if one > entry.last), None),
+            )
+            for name, entry in self.entries.items()
+        }
 
     # --- what to ask instead ---------------------------------------------------------------------
 
@@ -175,11 +181,11 @@ class Vocabulary:
 
     def bounds(self, entry: Entry) -> tuple[tuple[float, ...], ...]:
         """Finite bounds of a histogram in the releases looked at, without doubles; empty where nothing is known."""
-        return tuple(
-            one.bounds
-            for one in self.names.buckets
-            if entry.name in one.histograms and any(release in one.releases for release in self.releases)
-        )
+        return tuple(one.bounds for one in self._buckets if entry.name in one.histograms)
+
+    @cached_property
+    def _buckets(self) -> tuple[Buckets, ...]:
+        return tuple(one for one in self.names.buckets if any(release in one.releases for release in self.releases))
 
     def settable(self, entry: Entry) -> bool:
         """Whether an operator of one of the releases can have set other bounds."""
@@ -211,12 +217,17 @@ def matches(matcher: Matcher, value: str) -> bool:
     """Whether a value fits a matcher; a pattern that Python cannot read, or only slowly, fits everything."""
     if matcher.op in {"=", "!="}:
         return (matcher.value == value) == (matcher.op == "=")
-    if _RISKY.search(matcher.value):
+    if is_slow(matcher.value):
         return True
     try:
         return (re.fullmatch(matcher.value, value, re.DOTALL) is not None) == (matcher.op == "=~")
     except re.error:
         return True
+
+
+def is_slow(pattern: str) -> bool:
+    """Whether Python may take very long to match a pattern, which Prometheus' engine never does."""
+    return bool(_REPEATED_GROUP.search(pattern)) or len(_REPEATED.findall(pattern)) > _MOST_REPEATED
 
 
 def is_one_two_five(bound: float) -> bool:

@@ -60,7 +60,7 @@ def removed_name(rule: LintRule, context: Context) -> Iterator[Remark]:
     words = context.vocabulary
     for selector, found in _named(rule, context):
         latest = max(found, key=lambda one: one.entry.last)
-        gone = words.after(latest.entry.last)
+        gone = words.gone(latest.entry)
         shown = [one for metric in found for one in words.shows(metric.entry)]
         hidden = [one for metric in found for one in words.hides(metric.entry)]
         if gone is None or gone > words.releases[-1]:
@@ -169,7 +169,7 @@ def deprecated_name(rule: LintRule, context: Context) -> Iterator[Remark]:
             continue
         entry = found[0].entry
         marked = words.names.deprecated.get(entry.name)
-        gone = words.after(entry.last)
+        gone = words.gone(entry)
         mend, edits = instead(rule, selector, found[0], context)
         if marked is not None and words.releases[-1] in marked:
             message = f"{_written(rule, selector)} is marked as deprecated since {marked.first}"

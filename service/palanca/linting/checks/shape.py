@@ -95,8 +95,8 @@ def incomplete_alert(rule: LintRule, context: Context) -> Iterator[Remark]:
 
 def absent_guard(rule: LintRule, context: Context) -> Iterator[Remark]:
     """No rule tells that the series are gone, and without series no alert fires."""
-    alerts = [one for one in context.rules if one.kind == "alert" and one.tree is not None]
-    if not alerts or rule is not alerts[0] or any(_guards(one) for one in alerts):
+    alerts = (one for one in context.rules if one.kind == "alert" and one.tree is not None)
+    if next(alerts, None) is not rule or _guards(rule) or any(_guards(one) for one in alerts):
         return
     message = "no rule tells that vLLM's series are gone: without series no alert fires"
     mend = "add one with absent(vllm:num_requests_running), and one with up == 0"
