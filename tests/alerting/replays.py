@@ -136,17 +136,22 @@ def promtool(
     folder: Path, rules: str, interval: int, inputs: Sequence[Mapping[str, str]], checks: Sequence[Mapping[str, object]]
 ) -> str:
     """Let promtool evaluate a rule file over series and compare; the text of its failure, empty where all is equal."""
+    test = {"input_series": list(inputs), "promql_expr_test": list(checks)}
+    return run_promtool(folder, rules, interval, test)
+
+
+def run_promtool(folder: Path, rules: str, interval: int, test: Mapping[str, object]) -> str:
+    """Let promtool run one test; the text of its failure."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "rules.yaml").write_text(rules, encoding="utf-8")
     content = {
         "rule_files": ["rules.yaml"],
         "evaluation_interval": f"{interval}s",
-        "tests": [{"interval": f"{interval}s", "input_series": list(inputs), "promql_expr_test": list(checks)}],
+        "tests": [{"interval": f"{interval}s", **test}],
     }
     file = folder / "tests.yaml"
-    file.write_text(
-        yaml.dump(content, Dumper=_DUMPER, sort_keys=False, width=1e9, allow_unicode=True), encoding="utf-8"
-    )
+    text = yaml.dump(content, Dumper=_DUMPER, sort_keys=False, width=1e9, allow_unicode=True)
+    file.write_text(text, encoding="utf-8")
     done = subprocess.run([tool("promtool"), "test", "rules", str(file)], check=False, capture_output=True, text=True)
     return "" if done.returncode == 0 else done.stdout + done.stderr
 

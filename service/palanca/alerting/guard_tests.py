@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from palanca.alerting.matrix import Matrix
 
-_STEPS = 60
-_EARLY_S, _LATE_S = 60.0, 840.0
+_STEPS = 50
+_EARLY_S, _LATE_S = 60.0, 660.0
 """Seconds: within every ``for`` and late enough that all groups have been evaluated; later than every ``for``."""
 
 

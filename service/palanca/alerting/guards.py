@@ -36,7 +36,7 @@ def group(matrix: Matrix) -> Group:
             name,
             expr,
             for_,
-            {names.SEVERITY: severity, names.CAUSE: "metrics-missing", **dict(sorted(options.labels.items()))},
+            {names.SEVERITY: severity, names.CAUSE: "metrics-missing", **wording.labels(options)},
             {
                 names.SUMMARY: summary,
                 names.DESCRIPTION: description,
@@ -92,7 +92,7 @@ def group(matrix: Matrix) -> Group:
                 names.WATCHDOG,
                 "vector(1)",
                 0,
-                {names.SEVERITY: "none", **dict(sorted(options.labels.items()))},
+                {names.SEVERITY: "none", **wording.labels(options)},
                 {
                     names.SUMMARY: "Alerts are evaluated and sent",
                     names.DESCRIPTION: "Always firing: route it to what complains when it stops coming.",

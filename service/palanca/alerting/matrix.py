@@ -116,7 +116,7 @@ class Matrix:
             keep_firing_for=rule.keep_firing_for,
             labels=self._labels(rule, cell),
             annotations={
-                names.SUMMARY: rule.title,
+                names.SUMMARY: wording.plain(rule.title),
                 names.DESCRIPTION: wording.sentence(
                     rule, self.catalogue, values, self._series, _shown(node, self.catalogue)
                 ),
@@ -129,14 +129,14 @@ class Matrix:
         return self.recorder.series(name) if self.recorder.available(name) else None
 
     def _labels(self, rule: Rule, cell: Cell) -> dict[str, str]:
-        override = {names.OVERRIDE: cell.name} if cell.matchers else {}
+        override = {names.OVERRIDE: wording.plain(cell.name)} if cell.matchers else {}
         return {
             names.SEVERITY: _severity(rule, cell),
             names.CAUSE: rule.cause or "unexplained",
             names.RULE: rule.id,
             names.MATURITY: rule.maturity,
             **override,
-            **dict(sorted(self.options.labels.items())),
+            **wording.labels(self.options),
         }
 
     # --- the group -------------------------------------------------------------------------------

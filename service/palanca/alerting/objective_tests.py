@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from palanca.alerting.matrix import Matrix
 
 _PER_STEP = 60.0
-_MINUTES = 70
+_MINUTES = 40
 """Longer than the longest ``for``."""
-_BAD_MINUTES = 30
+_BAD_MINUTES = 10
 _SHARES = (0.5, 2.0, 4.0, 8.0, 20.0)
 """Times the share that may be slow: below all factors, and between each two of them."""
 

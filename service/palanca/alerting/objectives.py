@@ -45,8 +45,8 @@ class Burn:
 BURNS = (
     Burn(14.4, 3600, 300, 120, fast=True),
     Burn(6, 6 * 3600, 1800, 900, fast=True),
-    Burn(3, 86400, 7200, 3600, fast=False),
-    Burn(1, 3 * 86400, 6 * 3600, 3600, fast=False),
+    Burn(3, 86400, 7200, 1800, fast=False),
+    Burn(1, 3 * 86400, 6 * 3600, 1800, fast=False),
 )
 
 
@@ -209,10 +209,10 @@ def _alert(matrix: Matrix, budget: Budget, burn: Burn) -> AlertRule:
             names.SEVERITY: _severity(burn, given=budget.given),
             names.CAUSE: "unexplained",
             names.RULE: f"{objective.word}-high",
-            **_labels(budget),
+            **{name: wording.plain(value) for name, value in _labels(budget).items()},
             names.LONG_WINDOW: duration(burn.long),
             names.SHORT_WINDOW: duration(burn.short),
-            **dict(sorted(matrix.options.labels.items())),
+            **wording.labels(matrix.options),
         },
         annotations={
             names.SUMMARY: objective.title,

@@ -15,28 +15,26 @@ from palanca.moments import duration
 from palanca.signals.promql import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from palanca.alerting.matrix import Exported, Matrix
-    from palanca.alerting.options import Cell
     from palanca.alerting.trials import Trial
 
 RULES = "prometheus.yaml"
-CASE = "case"
-"""Label that tells the cases of one test apart."""
+TESTED, CASE = "tested", "case"
+"""Labels of the series: for which alert they are, and which case it is."""
 _AFTER = 4
 """Steps after the alert has fired at which it must have ended."""
 
 
 def tests(matrix: Matrix) -> str:
     """Write the tests; they belong beside ``prometheus.yaml``."""
-    made = [_matrix_test(one, matrix) for one in matrix.exported]
     content = {
         "rule_files": [RULES],
         "evaluation_interval": duration(matrix.options.interval),
         "tests": [
             *recording_tests.tests(matrix),
-            *(one for one in made if one is not None),
+            *_matrix_tests(matrix),
             *objective_tests.tests(matrix),
             *(guard_tests.tests(matrix) if matrix.options.guards else ()),
         ],
@@ -44,60 +42,78 @@ def tests(matrix: Matrix) -> str:
     return text.document(content)
 
 
-def _matrix_test(one: Exported, matrix: Matrix) -> dict[str, object] | None:
-    search = Search(one, matrix.catalogue, matrix.recorder)
-    trials = search.trials()
-    if not trials:
-        return None
-    steps = math.ceil(one.alert.for_ / matrix.options.interval)
-    places = _Places(one.cell, fleet=search.fleet)
-    inputs = [
-        line
-        for trial in trials
-        for number in range(len(trial.engines))
-        for line in _series(trial, number, places.labels(trial, number), steps, matrix)
-    ]
-    by = ", ".join(["alertstate", CASE, *(["instance"] if search.fleet else [])])
-    query = f"count by ({by}) (ALERTS{{alertname={quote(one.alert.alert)}}})"
-    at = matrix.options.interval
-    states = [((steps - 1) * at, "pending", False)] if steps else []
-    states += [(steps * at, "firing", False), ((steps + _AFTER) * at, "firing", True)]
-    return {
-        "name": f"{one.rule.id} {one.cell.name}".strip(),
-        "interval": duration(at),
-        "input_series": inputs,
-        "promql_expr_test": [
-            _expected(query, moment, state, trials, places, ended=ended) for moment, state, ended in states
-        ],
-    }
+def _matrix_tests(matrix: Matrix) -> Iterator[dict[str, object]]:
+    """One test for all alerts that wait equally long: promtool evaluates the whole file at each step of each test."""
+    by_wait: dict[float, list[_Tested]] = {}
+    for one in matrix.exported:
+        by_wait.setdefault(one.alert.for_, []).append(_Tested(one, matrix))
+    for wait, tested in sorted(by_wait.items()):
+        inputs = [line for one in tested for line in one.inputs()]
+        if inputs:
+            yield {
+                "name": f"alerts that wait {duration(wait)}" if wait else "alerts that do not wait",
+                "interval": duration(matrix.options.interval),
+                "input_series": inputs,
+                "promql_expr_test": [check for one in tested for check in one.checks()],
+            }
 
 
-class _Places:
-    """Labels of the engines of each case: such that the cell of the alert fits, and models stay apart."""
+class _Tested:
+    """Series and checks of one alert. Each case is an engine, or a model of several where engines are compared."""
 
-    def __init__(self, cell: Cell, *, fleet: bool) -> None:
-        self.fleet = fleet
-        self._given = {one.label: one.value for one in cell.matchers if one.op == "="}
-        self._refused = {(one.label, one.value) for one in cell.matchers if one.op == "!="}
+    def __init__(self, one: Exported, matrix: Matrix) -> None:
+        search = Search(one, matrix.catalogue, matrix.recorder)
+        self._alert, self._matrix, self._fleet = one.alert, matrix, search.fleet
+        self._trials = search.trials()
+        self._steps = math.ceil(one.alert.for_ / matrix.options.interval)
+        self._given = {matcher.label: matcher.value for matcher in one.cell.matchers if matcher.op == "="}
+        self._refused = {(matcher.label, matcher.value) for matcher in one.cell.matchers if matcher.op == "!="}
+        self._tested = f"{one.rule.id} {one.cell.name}".strip()
+        self._model = next((label for label in reversed(names.SCOPE) if label not in self._given), names.SCOPE[0])
 
-    def labels(self, trial: Trial, number: int) -> dict[str, str]:
-        """Labels of one engine of a case."""
-        plain = {CASE: trial.name}
-        if self.fleet:  # each case is a model of its own
-            plain |= {"namespace": trial.name, "instance": f"{'abcdefghi'[number]}:8000"}
-        fitting = {label: self._fitting(label, value) for label, value in plain.items()}
-        return fitting | self._given
+    def inputs(self) -> list[dict[str, str]]:
+        """Recorded series of all cases."""
+        return [
+            line
+            for trial in self._trials
+            for number in range(len(trial.engines))
+            for line in _series(trial, number, self._labels(trial, number), self._steps, self._matrix)
+        ]
+
+    def checks(self) -> list[dict[str, object]]:
+        """Pending until the last step before it fires, firing, and what is left when some case has ended."""
+        if not self._trials:
+            return []
+        by = ", ".join(["alertstate", CASE, *(["instance"] if self._fleet else [])])
+        where = f"alertname={quote(self._alert.alert)}, {TESTED}={quote(self._tested)}"
+        at, steps = self._matrix.options.interval, self._steps
+        states = [((steps - 1) * at, "pending", False)] if steps else []
+        states += [(steps * at, "firing", False), ((steps + _AFTER) * at, "firing", True)]
+        return [
+            expected(f"count by ({by}) (ALERTS{{{where}}})", moment, self._holding(state, ended=ended))
+            for moment, state, ended in states
+        ]
+
+    def _holding(self, state: str, *, ended: bool) -> list[tuple[dict[str, str], float]]:
+        shown = (CASE, "instance") if self._fleet else (CASE,)
+        return [
+            ({"alertstate": state, **{label: self._labels(trial, number)[label] for label in shown}}, 1.0)
+            for trial in self._trials
+            for number, holds in enumerate(trial.holds)
+            if holds and not (ended and trial.resolved)
+        ]
+
+    def _labels(self, trial: Trial, number: int) -> dict[str, str]:
+        """Labels of one engine of a case: such that the cell of the alert fits, and models stay apart."""
+        plain = {TESTED: self._tested, CASE: trial.name}
+        if self._fleet:
+            plain |= {self._model: f"{self._tested} {trial.name}", "instance": f"{'abcdefghi'[number]}:8000"}
+        return {label: self._fitting(label, value) for label, value in plain.items()} | self._given
 
     def _fitting(self, label: str, value: str) -> str:
         while (label, value) in self._refused:
             value += "x"
         return value
-
-    def shown(self, trial: Trial, number: int, state: str) -> dict[str, str]:
-        """Labels in the answer of the test's query."""
-        labels = self.labels(trial, number)
-        kept = (CASE, "instance") if self.fleet else (CASE,)
-        return {"alertstate": state, **{label: labels[label] for label in kept}}
 
 
 def _series(trial: Trial, number: int, labels: Mapping[str, str], steps: int, matrix: Matrix) -> list[dict[str, str]]:
@@ -113,15 +129,3 @@ def _series(trial: Trial, number: int, labels: Mapping[str, str], steps: int, ma
     if len(trial.engines) > 1:
         made.append(line(names.ENGINE, labels, constant(1, whole)))
     return made
-
-
-def _expected(
-    query: str, moment: float, state: str, trials: Sequence[Trial], places: _Places, *, ended: bool
-) -> dict[str, object]:
-    samples = [
-        (places.shown(trial, number, state), 1.0)
-        for trial in trials
-        for number, holds in enumerate(trial.holds)
-        if holds and not (ended and trial.resolved)
-    ]
-    return expected(query, moment, samples)

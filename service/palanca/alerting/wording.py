@@ -29,6 +29,11 @@ def named(summary: str) -> tuple[str, ...]:
     return tuple(field for _, field, _, _ in Formatter().parse(summary) if field)
 
 
+def plain(text: str) -> str:
+    """A text that no template changes."""
+    return text.replace("{{", '{{ "{{" }}')
+
+
 def sentence(
     rule: Rule, catalogue: Catalogue, values: Mapping[str, float], series: Callable[[str], str | None], shown: str
 ) -> str:
@@ -37,11 +42,13 @@ def sentence(
     ``values`` are objectives and thresholds; ``series`` gives the recorded series of a signal, None without one.
     ``shown`` is the signal that the alert's value is; the others are asked for when the alert is active.
     """
-    parts, asked = [], False
+    parts, asked, said = [], False, ""
     for text, name, _, _ in Formatter().parse(rule.summary):
-        parts.append(text.replace("{{", '{{ "{{" }}'))
+        said += text
         if not name:
             continue
+        parts.append(plain(said))
+        said = ""
         if name in values:
             parts.append(number(values[name], _unit(name, rule, catalogue)))
         elif name in catalogue.signals and (recorded := series(name)) is not None:
@@ -55,7 +62,12 @@ def sentence(
             parts.append(f"{query}{value}{{{{ else }}}}{UNKNOWN}{{{{ end }}}}")
         else:
             parts.append(UNKNOWN)
-    return (_AT if asked else "") + "".join(parts)
+    return (_AT if asked else "") + "".join([*parts, plain(said)])
+
+
+def labels(options: Options) -> dict[str, str]:
+    """The labels that a user wants on every alert."""
+    return {name: plain(value) for name, value in sorted(options.labels.items())}
 
 
 def _unit(name: str, rule: Rule, catalogue: Catalogue) -> str:
