@@ -76,11 +76,12 @@ def _certificates(made: Effective) -> tuple[list[Fault], list[str]]:
             pairs.append((("sources", index, "client_cert"), source.client_cert, source.client_key))
         if source.ca_file is not None:
             authorities.append((("sources", index, "ca_file"), source.ca_file))
-    notify = made.settings.notify
-    for kind, receivers in (("slack", notify.slack), ("webhooks", notify.webhooks)):
-        authorities += [
-            (("notify", kind, index, "ca_file"), one.ca_file) for index, one in enumerate(receivers) if one.ca_file
-        ]
+    for index, slack in enumerate(made.settings.notify.slack):
+        if slack.ca_file is not None:
+            authorities.append((("notify", "slack", index, "ca_file"), slack.ca_file))
+    for index, hook in enumerate(made.settings.notify.webhooks):
+        if hook.ca_file is not None:
+            authorities.append((("notify", "webhooks", index, "ca_file"), hook.ca_file))
     for keys, certificate, key in pairs:
         reason = _unusable(certificate) or (key and _unusable(key)) or _no_pair(certificate, key)
         if reason:
