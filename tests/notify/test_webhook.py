@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from pydantic import SecretStr
 from tests.render.test_slack import HOSTILE, notice
-from tests.servers import free_port
+from tests.servers import ROOT, free_port
 
 from palanca.errors import NotifyError, UsageError
 from palanca.notify.values import values
@@ -82,6 +82,12 @@ def test_everything_that_is_known(server: Server) -> None:
     )  # fmt: skip
     assert "--kv-cache-dtype auto -> fp8" == document["proposal"]["change"]
     assert ("application/json", "k1") == (headers["Content-Type"], headers["Idempotency-Key"])
+
+
+def test_every_placeholder_is_documented() -> None:
+    """In docs/notify.md."""
+    page = (ROOT / "docs" / "notify.md").read_text(encoding="utf-8")
+    assert [] == [name for name in NAMES if f"`{{{name}}}`" not in page]
 
 
 def test_a_template(server: Server) -> None:

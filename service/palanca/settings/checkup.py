@@ -81,6 +81,12 @@ def _certificates(made: Effective) -> tuple[list[Fault], list[str]]:
             pairs.append(((*at, "client_cert"), one.client_cert, one.client_key))
         if one.ca_file is not None:
             authorities.append(((*at, "ca_file"), one.ca_file))
+    for index, slack in enumerate(made.settings.notify.slack):
+        if slack.ca_file is not None:
+            authorities.append((("notify", "slack", index, "ca_file"), slack.ca_file))
+    for index, hook in enumerate(made.settings.notify.webhooks):
+        if hook.ca_file is not None:
+            authorities.append((("notify", "webhooks", index, "ca_file"), hook.ca_file))
     for keys, certificate, key in pairs:
         reason = _unusable(certificate) or (key and _unusable(key)) or _no_pair(certificate, key)
         if reason:
