@@ -70,6 +70,6 @@ def test_it_is_a_settings_file_again(tmp_path: Path) -> None:
 def test_defaults() -> None:
     """Without anything all keys are shown."""
     document = yaml.safe_load(show(load(None, {})))
-    assert {"interval", "external_url", "listen", "auth", "sources", "alertmanager", "history", "notify", "log", "rules",
-            "thresholds", "targets"} == set(document)  # fmt: skip
+    assert {"interval", "external_url", "listen", "auth", "sources", "alertmanager", "history", "notify", "log",
+            "rules", "thresholds", "targets"} == set(document)  # fmt: skip
     assert {"host": "127.0.0.1", "port": 9797, "tls": None} == document["listen"]

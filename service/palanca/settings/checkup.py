@@ -65,39 +65,45 @@ def check_all(made: Effective) -> Checked:
 
 def _certificates(made: Effective) -> tuple[list[Fault], list[str]]:
     faults, warnings = [], []
-    tls = made.settings.listen.tls
-    pairs: list[tuple[Keys, Path, Path | None]] = []
-    authorities: list[tuple[Keys, Path]] = []
-    if tls is not None:
-        pairs.append((("listen", "tls", "cert_file"), tls.cert_file, tls.key_file))
-        if tls.client_ca_file is not None:
-            authorities.append((("listen", "tls", "client_ca_file"), tls.client_ca_file))
-    reached: list[tuple[Keys, SourceSettings | Alertmanager]] = [
-        *((("sources", index), source) for index, source in enumerate(made.settings.sources)),
-        (("alertmanager",), made.settings.alertmanager),
-    ]
-    for at, one in reached:
-        if one.client_cert is not None:
-            pairs.append(((*at, "client_cert"), one.client_cert, one.client_key))
-        if one.ca_file is not None:
-            authorities.append(((*at, "ca_file"), one.ca_file))
-    for index, slack in enumerate(made.settings.notify.slack):
-        if slack.ca_file is not None:
-            authorities.append((("notify", "slack", index, "ca_file"), slack.ca_file))
-    for index, hook in enumerate(made.settings.notify.webhooks):
-        if hook.ca_file is not None:
-            authorities.append((("notify", "webhooks", index, "ca_file"), hook.ca_file))
-    for keys, certificate, key in pairs:
+    for keys, certificate, key in _pairs(made):
         reason = _unusable(certificate) or (key and _unusable(key)) or _no_pair(certificate, key)
         if reason:
             faults.append(made.fault(keys, reason, "PEM files are needed, and the key without a password"))
         elif key is not None and key.stat().st_mode & stat.S_IROTH:
             warnings.append(f"{key} can be read by everybody; chmod o-r {key}")
-    for keys, path in authorities:
+    for keys, path in _authorities(made):
         reason = _unusable(path) or _no_authorities(path)
         if reason:
             faults.append(made.fault(keys, reason, "a PEM file with certificates is needed"))
     return faults, warnings
+
+
+def _pairs(made: Effective) -> Iterator[tuple[Keys, Path, Path | None]]:
+    """Certificates with their keys, and where the settings name them."""
+    tls = made.settings.listen.tls
+    if tls is not None:
+        yield ("listen", "tls", "cert_file"), tls.cert_file, tls.key_file
+    for at, one in _reached(made):
+        if one.client_cert is not None:
+            yield (*at, "client_cert"), one.client_cert, one.client_key
+
+
+def _authorities(made: Effective) -> Iterator[tuple[Keys, Path]]:
+    tls, notify = made.settings.listen.tls, made.settings.notify
+    named: list[tuple[Keys, Path | None]] = [
+        (("listen", "tls", "client_ca_file"), tls.client_ca_file if tls is not None else None),
+        *(((*at, "ca_file"), one.ca_file) for at, one in _reached(made)),
+        *((("notify", "slack", index, "ca_file"), one.ca_file) for index, one in enumerate(notify.slack)),
+        *((("notify", "webhooks", index, "ca_file"), one.ca_file) for index, one in enumerate(notify.webhooks)),
+    ]
+    yield from ((keys, path) for keys, path in named if path is not None)
+
+
+def _reached(made: Effective) -> Iterator[tuple[Keys, SourceSettings | Alertmanager]]:
+    """What is reached over HTTP with certificates of one's own."""
+    for index, source in enumerate(made.settings.sources):
+        yield ("sources", index), source
+    yield ("alertmanager",), made.settings.alertmanager
 
 
 def _unusable(path: Path) -> str:
