@@ -10,7 +10,7 @@ import typer
 from palanca.commands import options
 from palanca.commands.alert_routing import Route, routed
 
-app = typer.Typer(no_args_is_help=True, help="Write alert rules for Prometheus.")
+app = typer.Typer(no_args_is_help=True, help="Write alert rules, and check those of others.")
 # A further format is a line in palanca.alerting.export.FORMATS and a word here.
 Format = Literal["prometheus", "operator", "alertmanager", "templates", "tests"]
 
