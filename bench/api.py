@@ -13,9 +13,9 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import uvloop
@@ -27,6 +27,7 @@ from palanca.app.server import Listen, Server
 from palanca.app.service import Plan, Service, asgi
 from palanca.check import load_catalogue
 from palanca.daemon.snapshot import Snapshot, taken
+from palanca.history.disabled import NoHistory
 from palanca.model import Catalogue
 from palanca.poll import Question
 from palanca.poll import run as diagnosis_of
@@ -37,6 +38,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RECORDING = ROOT / "tests" / "data" / "recordings" / "kv-saturated.om.gz"
 CONNECTIONS = 16
 WARM_S = 2.0
+TURN_S = 1.0
 AIM = 1.5
 
 
@@ -50,7 +52,7 @@ def palanca() -> ASGIApp:
     catalogue = load_catalogue([ROOT / "rules"])
     rules = Rules(hosts=own_hosts("127.0.0.1", None))
     plan = Plan(catalogue=catalogue, watches=(), rules=rules)
-    service = Service(plan, telemetry=Telemetry(time.time), history=None, clock=time.time)
+    service = Service(plan, telemetry=Telemetry(time.time), history=NoHistory(), clock=time.time)
     service.daemon.snapshot = snapshot(catalogue)
     return asgi(service)
 
@@ -104,6 +106,9 @@ class Load:
     errors: int
     cpu: float = 0.0
 
+    def __add__(self, other: Load) -> Load:
+        return Load([*self.latencies, *other.latencies], self.errors + other.errors, self.cpu + other.cpu)
+
     def quantile(self, q: float) -> float:
         """Return a quantile in milliseconds."""
         return sorted(self.latencies)[min(round(q * len(self.latencies)), len(self.latencies) - 1)] * 1000
@@ -146,15 +151,21 @@ class Client:
         return head.startswith(b"HTTP/1.1 200 ")
 
 
-async def load(server: Serving, path: str, rate: float, seconds: float) -> Load:
-    """Send requests at a fixed rate, those of a short warm-up apart."""
-    client = Client(server.port, path)
-    await client.open()
-    await timed(client, rate, WARM_S)
-    before = server.cpu()
-    measured = await timed(client, rate, seconds)
-    await client.close()
-    return replace(measured, cpu=server.cpu() - before)
+async def round_of(servers: Mapping[str, Serving], path: str, rate: float, seconds: float) -> dict[str, Load]:
+    """Ask both for so many seconds each, in short turns: what else the machine does meets both alike."""
+    clients = {name: Client(server.port, path) for name, server in servers.items()}
+    loads = {name: Load([], 0) for name in servers}
+    for name in servers:
+        await clients[name].open()
+        await timed(clients[name], rate, WARM_S)
+    for _ in range(round(seconds / TURN_S)):
+        for name, server in servers.items():
+            before = server.cpu()
+            loads[name] += await timed(clients[name], rate, TURN_S)
+            loads[name] += Load([], 0, server.cpu() - before)
+    for client in clients.values():
+        await client.close()
+    return loads
 
 
 async def timed(client: Client, rate: float, seconds: float) -> Load:
@@ -176,15 +187,15 @@ async def timed(client: Client, rate: float, seconds: float) -> Load:
 
 
 def compare(path: str, rate: float, seconds: float, rounds: int) -> None:
-    """Print a table: each round asks both, one after the other, in turns."""
+    """Print a table: each round asks both, in turns."""
     ratios: dict[str, list[float]] = {"p50": [], "p99": [], "cpu": []}
-    print(f"{path}: {rate:g} requests/s for {seconds:g} s, {CONNECTIONS} connections kept open; milliseconds")
+    print(f"{path}: {rate:g} requests/s for {seconds:g} s each, {CONNECTIONS} connections kept open; milliseconds")
     print(f"{'round':6} {'':8} {'p50':>8} {'p99':>8} {'max':>8} {'cpu':>8} {'errors':>8}")
     with served("palanca") as ours, served("floor") as theirs:
         servers = {"palanca": ours, "floor": theirs}
         for number in range(rounds):
             order = list(servers) if number % 2 == 0 else list(servers)[::-1]
-            loads = {name: uvloop.run(load(servers[name], path, rate, seconds)) for name in order}
+            loads = uvloop.run(round_of({name: servers[name] for name in order}, path, rate, seconds))
             for name in order:
                 one, known = loads[name], loads[name].figures()
                 figures = f"{known['p50']:8.2f} {known['p99']:8.2f} {one.quantile(1):8.2f} {known['cpu']:8.3f}"
@@ -209,7 +220,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--path", default="/diagnose", help="what is asked for, such as /diagnose?severity=critical")
     parser.add_argument("--rate", type=float, default=200, help="requests per second")
-    parser.add_argument("--seconds", type=float, default=30, help="length of each round")
+    parser.add_argument("--seconds", type=float, default=30, help="length of each round and server")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--serve", choices=APPLICATIONS, help=argparse.SUPPRESS)
     given = parser.parse_args()

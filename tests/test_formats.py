@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.engines import RECORDINGS, ROOT
 from tests.render.test_doctor_text import report
+from tests.render.test_lint_text import REPORT as FINDINGS
 from tests.test_cli import palanca
 
-from palanca.render import doctor
+from palanca.errors import Fault
+from palanca.render import doctor, lint
 
 FORMATS = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
 SATURATED = str(RECORDINGS / "h200-A_kv_saturated.om.gz")
 EPISODES = str(RECORDINGS / "kv-saturated.om.gz")
 MENDED = str(RECORDINGS / "h200-A2_kv_fp8.om.gz")
+PUBLISHED = str(ROOT / "tests" / "data" / "alerts" / "published.yaml")
 BY_NAME = {"figures", "environment", "names", "levels", "target"}
 
 
@@ -62,6 +66,13 @@ def test_lines_of_a_backtest() -> None:
 def test_doctor() -> None:
     """The report of doctor."""
     undescribed("palanca.doctor/v1", json.loads(doctor.to_json(report())))
+
+
+def test_lint() -> None:
+    """The findings of the check of alerts."""
+    undescribed("palanca.lint/v1", json.loads(palanca("alerts", "check", PUBLISHED, "--format", "json").stdout))
+    fault = Fault(Path("a.yml"), 1, 1, "not YAML", "quote it")
+    undescribed("palanca.lint/v1", json.loads(lint.to_json(FINDINGS, [fault])))
 
 
 def undescribed(schema: str, document: object) -> None:

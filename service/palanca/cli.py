@@ -10,7 +10,20 @@ from typing import Annotated
 import typer
 
 from palanca import __version__
-from palanca.commands import backtest, config, diagnose, doctor, notify, options, rules, serve, size, verify
+from palanca.commands import (
+    alerts,
+    alerts_check,
+    backtest,
+    config,
+    diagnose,
+    doctor,
+    notify,
+    options,
+    rules,
+    serve,
+    size,
+    verify,
+)
 from palanca.errors import EXIT_USAGE, PalancaError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EIO}
@@ -29,6 +42,8 @@ app.command("verify")(verify.verify)
 app.command("backtest")(backtest.backtest)
 app.command("size")(size.size)
 app.add_typer(rules.app, name="rules")
+alerts.app.command("check")(alerts_check.check)
+app.add_typer(alerts.app, name="alerts")
 app.add_typer(config.app, name="config")
 app.add_typer(notify.app, name="notify")
 

@@ -317,7 +317,7 @@ def _same_ids(rules: Iterable[tuple[Document, Rule]]) -> Iterator[Fault]:
 
 
 def _rule_files(folders: Sequence[Path]) -> list[Path]:
-    own = {"metrics.yaml", "signals.yaml", "facts.yaml", "levers.yaml", "hardware.yaml"}
+    own = {"metrics.yaml", "names.yaml", "signals.yaml", "facts.yaml", "levers.yaml", "hardware.yaml"}
     found: list[Path] = []
     for folder in folders:
         matrix = folder / "matrix"

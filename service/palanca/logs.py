@@ -23,8 +23,14 @@ if TYPE_CHECKING:
 
 Format = Literal["console", "json"]
 Level = Literal["debug", "info", "warning", "error"]
-_QUIET = ("apscheduler", "uvicorn", "alembic", "urllib3", "asyncio")
-"""Libraries of which only warnings are wanted."""
+_QUIET = {
+    "apscheduler": logging.ERROR,  # of polls that are left out we tell ourselves
+    "uvicorn": logging.WARNING,
+    "alembic": logging.WARNING,
+    "urllib3": logging.WARNING,
+    "asyncio": logging.WARNING,
+}
+"""From which importance on libraries are heard."""
 _SHOWN_WHO = re.compile(r"\b(bearer|basic)(\s+)[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE)
 
 
@@ -56,8 +62,8 @@ def setup(form: Format, level: Level, stream: TextIO | None = None) -> None:
     handler.addFilter(lambda record: not _given_up(record))
     root = logging.getLogger()
     root.handlers = [handler]
-    for name in _QUIET:
-        logging.getLogger(name).setLevel(logging.WARNING)
+    for name, least in _QUIET.items():
+        logging.getLogger(name).setLevel(least)
     logging.captureWarnings(capture=True)
     threading.excepthook = _thread_failed
     set_level(level)

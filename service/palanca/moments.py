@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from palanca.errors import UsageError
 
 _LONGEST_S = 100 * 365 * 86400.0
-_DURATION = re.compile(r"^(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?$")
+_DURATION = re.compile(r"^(?:([0-9]+)d)?(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+)s)?$")
 
 
 def seconds(text: object) -> float:

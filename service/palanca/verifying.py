@@ -67,12 +67,14 @@ def _change(catalogue: Catalogue, source: Source, span: Span, trial: Trial) -> C
     oldest, newest = span
     if trial.change_at is not None:
         if not oldest < trial.change_at < newest:
-            raise UsageError("--change-at is outside the data; give a moment with data on both sides")
+            raise UsageError("the moment of the change is outside the data; give one with data on both sides")
         return Change(trial.change_at, trial.change_at, "given")
     steps = int(min(newest - oldest, HOUR_S) / INTERVAL_S) + 1
     found = find_change(reading_of(catalogue, source, trial.matchers)(Grid(newest, steps, INTERVAL_S), None))
     if found is None:
-        raise UsageError("no restart and no changed configuration in the last hour of the data; give --change-at TIME")
+        raise UsageError(
+            "no restart and no changed configuration in the last hour of the data; say when the change was made"
+        )
     return found
 
 

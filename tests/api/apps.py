@@ -16,6 +16,9 @@ from starlette.types import Message
 from tests.engines import END, Value, readings, shipped
 from tests.recorded import AT, FP8, changed, read_recording
 
+from palanca.alerting.options import Options
+from palanca.api import alertmanager as webhook
+from palanca.api import alerts as alert_routes
 from palanca.api import history as history_routes
 from palanca.api import verify as verify_route
 from palanca.api.application import application
@@ -23,10 +26,12 @@ from palanca.api.guard import Audited, Guard, Rules, Served
 from palanca.daemon.snapshot import Snapshot, taken
 from palanca.diagnosis import diagnose
 from palanca.episodes import keep_firing
+from palanca.errors import PalancaError
 from palanca.history.disabled import NoHistory
 from palanca.history.facade import History
 from palanca.history.store import HistoryStore
 from palanca.model import Catalogue, Diagnosis, SourceInfo, Target
+from palanca.notify.alert_groups import EnrichedGroup, Sink
 from palanca.poll import grid_for
 from palanca.telemetry import Telemetry
 from palanca.verify import Verification
@@ -114,6 +119,21 @@ class FakeBackend:
         if self.failure is not None:
             raise self.failure
         return changed(*FP8)
+
+
+@dataclass
+class FakeSink:
+    """Keeps groups, each identity once; refuses as long as there are ``failures``."""
+
+    groups: dict[str, EnrichedGroup] = field(default_factory=dict)
+    tries: list[EnrichedGroup] = field(default_factory=list)
+    failures: list[PalancaError] = field(default_factory=list)
+
+    def accept(self, group: EnrichedGroup) -> None:
+        self.tries.append(group)
+        if self.failures:
+            raise self.failures.pop(0)
+        self.groups.setdefault(group.group.identity, group)
 
 
 @dataclass(frozen=True)
@@ -241,6 +261,8 @@ def world(
     rules: Rules | None = None,
     history: History | NoHistory | None = None,
     longest: float = 30.0,
+    sink: Sink | None = None,
+    alerts: Callable[[], Options] = Options,
     more: Callable[[FakeBackend], Sequence[APIRouter]] = lambda _: (),
 ) -> World:
     """Put an application together as ``palanca.app.service.asgi`` does."""
@@ -258,7 +280,13 @@ def world(
         yield
 
     past = history or NoHistory()
-    routers = [verify_route.router(backend, past), history_routes.router(backend, past), *more(backend)]
+    routers = [
+        verify_route.router(backend, past),
+        history_routes.router(backend, past),
+        webhook.router(backend, lambda: sink),
+        alert_routes.router(lambda: (backend.catalogue, alerts())),
+        *more(backend),
+    ]
     app = application(backend, metrics=telemetry.text, lifespan=lifespan, more=routers)
     ticks = iter(range(10**9))
     guard = Guard(

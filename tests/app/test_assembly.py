@@ -19,6 +19,8 @@ from palanca.app.assembly import history_of, listening, plan, scraping
 from palanca.app.server import Listen
 from palanca.app.service import Plan
 from palanca.errors import RuleFileError, SourceError, UsageError
+from palanca.history.disabled import NoHistory
+from palanca.history.facade import History
 from palanca.history.leases import Lease
 from palanca.model import Fact, Target
 from palanca.poll import Question
@@ -272,22 +274,45 @@ def test_listen(tmp_path: Path, text: str, where: Listen) -> None:
 
 def lease_of(place: Path, text: str, environ: Mapping[str, str] | None = None) -> tuple[str, Lease | None]:
     history = history_of(
-        loaded(place, EU + text), environ or {"HOME": "/home/x"}, clock=time.time, timer=time.monotonic
+        loaded(place, EU + text), environ or {"HOME": str(place)}, clock=time.time, timer=time.monotonic
     )
-    assert history is not None
+    assert isinstance(history, History)
+    history.close()
     return history.place, history._store.lease
 
 
 def test_no_history(tmp_path: Path) -> None:
     """Where it is switched off."""
-    off = loaded(tmp_path, EU + "history: {enabled: false}")
-    assert history_of(off, {}, clock=time.time, timer=time.monotonic) is None
+    off = history_of(loaded(tmp_path, EU + "history: {enabled: false}"), {}, clock=time.time, timer=time.monotonic)
+    assert isinstance(off, NoHistory)
+    assert "switched off" in off.reason
+
+
+def test_no_place_for_the_history(tmp_path: Path) -> None:
+    """Neither HOME nor XDG_STATE_HOME: diagnoses go on without it, and it is said."""
+    off = history_of(loaded(tmp_path, EU), {}, clock=time.time, timer=time.monotonic)
+    assert isinstance(off, NoHistory)
+    assert "neither XDG_STATE_HOME nor HOME is set" in off.reason
+
+
+def test_a_file_that_another_process_writes(tmp_path: Path) -> None:
+    """The second one has no history, and says who has it; when the first one is gone it may."""
+    made_ = loaded(tmp_path, EU + "history: {database: h.db}")
+    first = history_of(made_, {}, clock=time.time, timer=time.monotonic)
+    second = history_of(made_, {}, clock=time.time, timer=time.monotonic)
+    assert isinstance(first, History)
+    assert isinstance(second, NoHistory)
+    assert f"another palanca (process {os.getpid()}) writes {tmp_path / 'h.db'}" in second.reason
+    first.close()
+    third = history_of(made_, {}, clock=time.time, timer=time.monotonic)
+    assert isinstance(third, History)
+    third.close()
 
 
 def test_history_in_the_usual_place(tmp_path: Path) -> None:
     """A file of this process alone: no lease."""
-    assert ("/home/x/.local/state/palanca/palanca.db", None) == lease_of(tmp_path, "")
-    assert ("/s/palanca/palanca.db", None) == lease_of(tmp_path, "", {"XDG_STATE_HOME": "/s"})
+    assert (f"{tmp_path}/.local/state/palanca/palanca.db", None) == lease_of(tmp_path, "")
+    assert (f"{tmp_path}/s/palanca/palanca.db", None) == lease_of(tmp_path, "", {"XDG_STATE_HOME": f"{tmp_path}/s"})
 
 
 def test_history_in_a_file(tmp_path: Path) -> None:
@@ -315,7 +340,7 @@ def test_database_of_a_file(tmp_path: Path) -> None:
     history = history_of(
         loaded(tmp_path, EU + "history: {database_file: url}"), {}, clock=time.time, timer=time.monotonic
     )
-    assert history is not None
+    assert isinstance(history, History)
     assert "postgresql://db/palanca" == history.place
     assert "s3cret" == history._store._database.address.url.password
 

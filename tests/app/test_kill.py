@@ -125,7 +125,7 @@ def test_a_hundred_kills(tmp_path: Path) -> None:
         assert [("ok",)] == database.execute("PRAGMA integrity_check").fetchall()
     database.close()
     episodes, certain = check(str(address), journal)
-    assert certain > KILLS / 2
+    assert certain > KILLS / 10  # how many there are depends on the speed of the machine
     lasted = time.time() - begin
     assert episodes > ENGINES * lasted / (2 * LONGEST_S) / 2, f"seed {seed}: {episodes} in {lasted:.0f} s"
     print(f"{killed} kills in {lasted:.1f} s: {episodes} episodes, {certain} certain polls")  # noqa: T201

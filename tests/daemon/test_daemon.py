@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Awaitable, Callable
 
 import pytest
-from tests.daemon.fakes import KV, Clock, Ear, Recorded, watching
+from tests.daemon.fakes import KV, Clock, Ear, Recorded, few, watching
 from tests.recorded import AT
 
 from palanca.daemon.daemon import FRESH_AT_ONCE, FRESH_WAITING, Daemon
-from palanca.daemon.watch import Watch
+from palanca.daemon.watch import Duty, Poll, Watch
 from palanca.errors import BusyError, SourceError
+from palanca.poll import Question
 
 Test = Callable[[Daemon, Ear], Awaitable[None]]
 
@@ -51,9 +53,9 @@ def test_the_first_polls() -> None:
     """Every source is polled at once, and one document has the targets of all."""
     clock = Clock()
 
-    async def test(daemon: Daemon, _: Ear) -> None:
+    async def test(daemon: Daemon, ear: Ear) -> None:
         await asyncio.wait_for(daemon.first.wait(), 10)
-        await until(lambda: len(daemon.snapshot.diagnosis.targets) == 2)
+        await until(lambda: len(daemon.snapshot.diagnosis.targets) == 2 and len(ear.polls) == 2)
         assert ["ok", "ok"] == states(daemon)
 
     ear = live(watching(Recorded(clock), cluster="eu"), watching(Recorded(clock), name="us", cluster="us"), test=test)
@@ -181,3 +183,55 @@ def test_a_source_that_is_gone_after_a_reload() -> None:
         await until(lambda: len(daemon.snapshot.diagnosis.targets) == 1)
 
     live(watching(Recorded(Clock()), cluster="eu"), watching(Recorded(Clock()), name="us", cluster="us"), test=test)
+
+
+class Slow(Ear):
+    """A listener that hangs, as a database can."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.over = threading.Event()
+
+    def polled(self, watch: Watch, poll: Poll) -> None:
+        super().polled(watch, poll)
+        self.over.wait(20)
+
+
+def test_a_listener_that_hangs_holds_up_no_poll() -> None:
+    """Diagnoses go on; it is told the newest poll when it has come round."""
+    slow, clock = Slow(), Clock()
+
+    async def main() -> None:
+        daemon = Daemon([watching(Recorded(clock), interval=0.2)], [slow], clock)
+        daemon.start()
+        await until(lambda: daemon.snapshot.number >= 5)
+        assert len(slow.polls) == 1
+        slow.over.set()
+        await until(lambda: len(slow.polls) >= 3)
+        await daemon.stop()
+
+    asyncio.run(main())
+
+
+def test_a_clock_that_is_set_back() -> None:
+    """Polls go on by the new clock, and what is from the future is not called new."""
+    shift = [0.0]
+
+    def clock() -> float:
+        return time.time() + shift[0]
+
+    source = Recorded(Clock())
+
+    async def main() -> None:
+        ear = Ear()
+        duty = Duty("eu", source, Question(), 1.0, windowed=False)
+        daemon = Daemon([Watch(duty, few(), clock=clock, timer=time.monotonic)], [ear], clock)
+        daemon.start()
+        await until(lambda: len(ear.polls) >= 2)
+        shift[0] = -600.0
+        assert daemon.watches[0].view.info(clock()).state == "stale"
+        seen = len(ear.polls)
+        await until(lambda: len(ear.polls) >= seen + 3, seconds=15)
+        await daemon.stop()
+
+    asyncio.run(main())

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.history.looks import START, Opener, at, engine, firing, look
 from tests.postgresql import postgresql
 
 from palanca.errors import HistoryError, UsageError
+from palanca.history.entries import Recorded
 from palanca.history.facade import History, HistoryState
 from palanca.history.leases import Lease
 from palanca.history.reader import EpisodeQuery, EventQuery
@@ -191,3 +195,39 @@ def test_a_server_that_is_away(clock: Clock) -> None:
         assert "recorded" == outcome(history, clock, True)
         assert 1 == len(history.episodes().episodes)
         history.close()
+
+
+class Hanging(HistoryStore):
+    """A database that does not answer until it is told to."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.answers = threading.Event()
+        self.asked = threading.Event()
+
+    def record(self, *given: Any, **more: Any) -> Recorded:  # noqa: ANN401  passed on as it is
+        self.asked.set()
+        assert self.answers.wait(20)
+        return super().record(*given, **more)
+
+
+def test_a_database_that_hangs(tmp_path: Path, clock: Clock) -> None:
+    """It is off while it hangs, what comes meanwhile does not wait, and it is on again when it answers."""
+    store = Hanging(tmp_path / "palanca.db")
+    history = History(store, clock.wall, clock.ticks)
+    history.open()
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(outcome, history, clock, True)
+        assert store.asked.wait(20)
+        assert history.state.enabled
+        clock.now = 12.0
+        state = history.state
+        assert (False, f"{store.place} does not answer: waiting for 12 s") == (state.enabled, state.reason)
+        assert not history.episodes().history.enabled
+        assert "off" == outcome(history, clock, True)
+        store.answers.set()
+        assert "recorded" == first.result(20)
+    assert history.state.enabled
+    clock.now = 30.0
+    assert "recorded" == outcome(history, clock, True)
+    history.close()

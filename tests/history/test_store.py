@@ -114,6 +114,14 @@ def test_a_source_read_in_part(store: HistoryStore) -> None:
     assert ["target-removed", "resolved"] == told(store, [look(2, unknown)])
 
 
+def test_a_history_that_is_too_short(store: HistoryStore) -> None:
+    """After a restart what palanca scrapes itself reaches back for seconds: what holds still is the same episode."""
+    short = engine(replace(pending(), full_history=False))
+    assert ["began"] == told(store, [look(0, engine(firing())), look(1, short), look(2, engine(firing()))])
+    assert ["resolved"] == told(store, [look(3, short), look(4, engine())])
+    assert ["began", "resolved"] == told(store, [look(5, engine(firing())), look(6, engine(pending()))])
+
+
 def test_a_target_goes_and_comes_back(store: HistoryStore) -> None:
     """Its episodes end, with the reason; what was known of it is compared when it is back."""
     before = engine(firing(), where=target(1), facts={"block_size": 16.0})

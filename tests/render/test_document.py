@@ -73,12 +73,12 @@ def test_documents_are_valid(made: Diagnosis) -> None:
 def test_key_order() -> None:
     """Keys stand in the order of the contract."""
     found = load(one_saturated())
-    assert ["schema", "time", "source", "targets"] == list(found)
+    assert ["schema", "time", "source", "sources", "targets"] == list(found)
     expected = ["target", "status", "vllm", "signals", "findings", "unknown", "not_applicable", "bottleneck"]
     assert expected == list(found["targets"][0])
     expected = [
         "rule", "cause", "severity", "confidence", "role", "state", "scope", "group", "explained_by", "since",
-        "since_at_least", "title", "summary", "evidence", "recommendations",
+        "since_at_least", "silenced", "title", "summary", "evidence", "recommendations",
     ]  # fmt: skip
     assert expected == list(found["targets"][0]["findings"][0])
     expected = [

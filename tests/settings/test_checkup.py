@@ -79,9 +79,10 @@ def test_certificates(tmp_path: Path) -> None:
     certificate(tmp_path)
     text = "listen: {tls: {cert_file: tls.crt, key_file: tls.key, client_ca_file: tls.crt}}\n"
     text += "sources: [{name: a, prometheus: https://p, ca_file: tls.crt, client_cert: tls.crt, client_key: tls.key}]\n"
+    text += "alertmanager: {urls: [https://am], ca_file: tls.crt, client_cert: tls.crt, client_key: tls.key}\n"
     assert [] == warnings(tmp_path, text)
     (tmp_path / "tls.key").chmod(0o644)
-    assert ["tls.key can be read by everybody; chmod o-r tls.key"] * 2 == warnings(tmp_path, text)
+    assert ["tls.key can be read by everybody; chmod o-r tls.key"] * 3 == warnings(tmp_path, text)
 
 
 def test_faulty_certificates(tmp_path: Path) -> None:
@@ -95,6 +96,8 @@ def test_faulty_certificates(tmp_path: Path) -> None:
     assert "cannot be used" in faults(tmp_path, text % ("palanca.yaml", "tls.key"))[0]
     ca = "sources: [{name: a, prometheus: https://p, ca_file: palanca.yaml}]"
     assert "palanca.yaml:1:53: palanca.yaml has no certificates that can be used" in faults(tmp_path, ca)[0]
+    ca = "alertmanager: {urls: [https://p], ca_file: palanca.yaml}"
+    assert "palanca.yaml:1:44: palanca.yaml has no certificates that can be used" in faults(tmp_path, ca)[0]
 
 
 def test_a_key_with_a_password_asks_nobody(tmp_path: Path) -> None:
@@ -115,6 +118,11 @@ def test_a_key_with_a_password_asks_nobody(tmp_path: Path) -> None:
         ("listen: {host: '::'}\nauth: {tokens: [{name: a, token_file: t}]}", "1: tokens come over plain HTTP"),
         ("sources: [{name: a, prometheus: 'http://u:p@h'}]", "1: a password stands in the URL of source a"),
         ("sources: [{name: a, prometheus: https://h, insecure: true}]", "1: the certificate of a is not checked"),
+        ("alertmanager: {urls: ['http://u:p@h']}", "1: a password stands in the URL of an Alertmanager; basic_file"),
+        (
+            "alertmanager: {urls: [https://h], insecure: true}",
+            "1: the certificates of the Alertmanagers are not checked",
+        ),
         (
             "sources: [{name: a, scrape: [http://h], labels: {x: y}},\n{name: b, scrape: [http://i], labels: {x: y}}]",
             "palanca.yaml:2: sources a and b have the same labels",

@@ -30,6 +30,7 @@ history: {{database_file: db}}
 sources:
   - {{name: s, prometheus: http://p, bearer_file: bearer, headers: {{X-Org: o}}, header_files: {{X-Key: key}}}}
   - {{name: t, prometheus: http://p, basic_file: pair}}
+alertmanager: {{urls: [http://am], bearer_file: bearer, headers: {{X-Org: o}}}}
 """
     made = read_secrets(loaded(tmp_path, text))
 
@@ -42,6 +43,8 @@ sources:
     assert {"X-Org": "o", "X-Key": "k"} == {name: one.get_secret_value() for name, one in s.headers.items()}
     assert t.basic is not None
     assert ("me", "pass:word") == (t.basic[0], t.basic[1].get_secret_value())
+    assert made.alertmanager.bearer == s.bearer
+    assert {"X-Org"} == set(made.alertmanager.headers)
     assert made.database is not None
     assert made.database.url is not None
     assert "postgresql://u:hunter2@h/d" == made.database.url.get_secret_value()

@@ -31,7 +31,7 @@ def lines(text: str) -> dict[str, str]:
 def test_origins(tmp_path: Path) -> None:
     """Each value has its own."""
     made = loaded(
-        tmp_path, TEXT.replace("https://me:hunter2@p", "http://p"), {"PALANCA_SOURCES__1__TIMEOUT": "10"},
+        tmp_path, TEXT.replace("https://me:hunter2@p", "http://p"), {"PALANCA_SOURCES__1__TIMEOUT": "12"},
         Flag("--port", ("listen", "port"), 1),
     )  # fmt: skip
     found = {line: origin.replace(f"{tmp_path}/", "") for line, origin in lines(show(made)).items()}
@@ -41,7 +41,7 @@ def test_origins(tmp_path: Path) -> None:
         "port: 1": "--port",
         "host: 127.0.0.1": "default",
         "- name: eu": "palanca.yaml:3",
-        "timeout: 10s": "PALANCA_SOURCES__1__TIMEOUT",
+        "timeout: 12s": "PALANCA_SOURCES__1__TIMEOUT",
         "timeout: 30s": "default",
         "cluster: us": "default",
         "job: vllm": "palanca.yaml:7",
@@ -70,6 +70,6 @@ def test_it_is_a_settings_file_again(tmp_path: Path) -> None:
 def test_defaults() -> None:
     """Without anything all keys are shown."""
     document = yaml.safe_load(show(load(None, {})))
-    assert {"interval", "external_url", "listen", "auth", "sources", "history", "notify", "log", "rules",
-            "thresholds", "targets"} == set(document)  # fmt: skip
+    assert {"interval", "external_url", "listen", "auth", "sources", "alertmanager", "history", "notify", "log",
+            "rules", "thresholds", "targets"} == set(document)  # fmt: skip
     assert {"host": "127.0.0.1", "port": 9797, "tls": None} == document["listen"]

@@ -181,7 +181,9 @@ def test_later_questions_add_to_the_window() -> None:
         clock.time += 60.0
         opened = asked.open(Question(), shipped())
         past = asked.open(Question(at=START + 15.0), shipped())
-        with pytest.raises(UsageError, match=r"^--at 2027-01-15T07:00:00Z: scraped from 2027-01-15T08:00:00Z to "):
+        with pytest.raises(
+            UsageError, match=r"^2027-01-15T07:00:00Z cannot be known: scraped from 2027-01-15T08:00:00Z to "
+        ):
             asked.open(Question(at=START - 3600.0), shipped())
         asked.close()
 
@@ -315,7 +317,7 @@ def test_urls_that_are_none() -> None:
         source(["localhost:8000"], clock)
     with pytest.raises(UsageError, match="no server to scrape"):
         source([], clock)
-    with serving(Engine(clock)) as urls, pytest.raises(UsageError, match="--at: a direct scrape knows only now"):
+    with serving(Engine(clock)) as urls, pytest.raises(UsageError, match="a direct scrape knows only now"):
         source(urls, clock).open(Question(at=START), shipped())
 
 

@@ -48,12 +48,15 @@ def application(
             {"name": "lists", "description": "The last diagnosis as flat lists."},
             {"name": "rules", "description": "The matrix."},
             {"name": "history", "description": "Episodes: what was wrong, when, and whether a change helped."},
+            {"name": "notifications", "description": "What Alertmanager sends, on its way to people."},
             {"name": "health", "description": "The state of palanca itself."},
         ],
     )
     install(app)
+    answers = diagnose.Answers(backend)
+    app.add_middleware(diagnose.Ready, answers=answers)
     routers = [
-        diagnose.router(backend),
+        diagnose.router(backend, answers),
         lists.router(backend),
         rules.router(backend),
         health.router(backend, __version__, metrics),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from palanca.api.answers import ETAG, KINDS, UNCHANGED, Kind, accepted, answer
@@ -23,33 +23,23 @@ from palanca.render import markdown, text
 from palanca.render.document import document
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
     from palanca.api.backend import Backend
     from palanca.model import Catalogue, Diagnosis
 
 TEXT_WIDTH = 100
 
-Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+PATH = "/diagnose"
 
 
-def router(backend: Backend) -> APIRouter:
-    """Make the route."""
-    answers = _Answers(backend)
-
-    class Route(APIRoute):
-        """Answers what was asked before without going through parameters: dashboards ask it again and again."""
-
-        def get_route_handler(self) -> Handler:
-            whole = super().get_route_handler()
-
-            async def handle(request: Request) -> Response:
-                return answers.ready(request) or await whole(request)
-
-            return handle
-
-    made = APIRouter(route_class=Route)
+def router(backend: Backend, answers: Answers | None = None) -> APIRouter:
+    """Make the route. ``answers`` are those that ``Ready`` knows too."""
+    answers = answers or Answers(backend)
+    made = APIRouter()
 
     @made.get(
-        "/diagnose",
+        PATH,
         summary="What is wrong with each engine, and which flag to change",
         tags=["diagnosis"],
         response_class=Response,
@@ -90,24 +80,25 @@ _HEADERS: dict[str, Any] = {
 }
 
 
-class _Answers:
+class Answers:
     """Makes answers, and keeps those of the newest snapshot."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend, self._memory = backend, Memory(backend)
 
-    def ready(self, request: Request) -> Response | None:
+    def ready(self, scope: Scope) -> Response | None:
         """Answer with the whole diagnosis, or with what was made before; None where neither is asked for."""
-        if request.headers.get("accept", "*/*") not in _PLAIN:
+        headers = Headers(scope=scope)
+        if headers.get("accept", "*/*") not in _PLAIN:
             return None
-        query = request.scope["query_string"]
+        query = scope["query_string"]
         if query:
             made = self._memory.known(("application/json", query.decode("latin-1")))
-            return None if made is None else self._sent(request, made, "application/json")
+            return None if made is None else self._sent(headers, made, "application/json")
         snapshot = self._backend.snapshot
         diagnosis = snapshot.diagnosis
         made = Made(snapshot.json, diagnosis.time, {"X-Total-Count": str(len(diagnosis.targets))})
-        return self._sent(request, made, "application/json")
+        return self._sent(headers, made, "application/json")
 
     async def asked(self, request: Request, asked: Asked, kind: Kind) -> Response:
         """Answer with what is asked for, of the last diagnosis or of another."""
@@ -121,13 +112,37 @@ class _Answers:
         if asked.fresh or asked.time is not None:
             diagnosis = await self._backend.fresh(asked.at(self._backend.now()))
             body, headers = await run_in_threadpool(make, diagnosis, self._backend.catalogue)
-            return self._sent(request, Made(body, diagnosis.time, headers), kind)
+            return self._sent(request.headers, Made(body, diagnosis.time, headers), kind)
         made = await self._memory.answer((kind, request.scope["query_string"].decode("latin-1")), make)
-        return self._sent(request, made, kind)
+        return self._sent(request.headers, made, kind)
 
-    def _sent(self, request: Request, made: Made, kind: Kind) -> Response:
+    def _sent(self, headers: Headers, made: Made, kind: Kind) -> Response:
         age = str(max(round(self._backend.now() - made.time), 0))
-        return answer(made.packed, kind, request.headers, {"Age": age, **made.headers})
+        return answer(made.packed, kind, headers, {"Age": age, **made.headers})
+
+
+@dataclass(frozen=True)
+class _Route:
+    """What is noted of a request in place of FastAPI's route."""
+
+    path: str = PATH
+
+
+class Ready:
+    """ASGI middleware that answers what is ready, past routing and parameters: dashboards ask it again and again."""
+
+    def __init__(self, app: ASGIApp, answers: Answers) -> None:
+        self._app, self._answers = app, answers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or pass the request on."""
+        asked = scope["type"] == "http" and scope["path"] == PATH and scope["method"] == "GET"
+        response = self._answers.ready(scope) if asked else None
+        if response is None:
+            await self._app(scope, receive, send)
+        else:
+            scope["route"] = _Route()
+            await response(scope, receive, send)
 
 
 def written(diagnosis: Diagnosis, kind: Kind, catalogue: Catalogue, fields: set[str] | None = None) -> str:

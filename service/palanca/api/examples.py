@@ -21,7 +21,7 @@ EVIDENCE: Example = {
 FINDING: Example = {
     "rule": "kv-cache-saturated", "cause": "kv-capacity", "severity": "critical", "confidence": "high", "role": "root",
     "state": "firing", "scope": "target", "group": None, "explained_by": [], "since": "2026-11-29T20:04:00Z",
-    "since_at_least": False, "title": "KV cache is full and requests are being preempted",
+    "since_at_least": False, "silenced": None, "title": "KV cache is full and requests are being preempted",
     "summary": "KV cache usage is 0.95; 424 preemptions/min throw work away.", "evidence": [EVIDENCE],
     "recommendations": [
         {
@@ -124,6 +124,10 @@ EXAMPLES: dict[tuple[str, str], Example] = {
     ("post", "/api/v1/history/{episode_id}/acknowledge"): ONE_EPISODE,
     ("post", "/api/v1/history/{episode_id}/verify"): {
         **ONE_EPISODE, "episode": {**EPISODE, "verifications": [{"time": TIME, "document": {"verdict": "helped"}}]},
+    },
+    ("post", "/api/v1/alertmanager"): {
+        "schema": "palanca.accepted/v1", "identity": "0f3d1c7e5a9b2d4f6e8a0c1b3d5f7e9a0f3d1c7e5a9b2d4f6e8a0c1b3d5f7e9a",
+        "alerts": 3, "unknown": 0,
     },
     ("get", "/healthz"): {"status": "ok", "version": "0.1.0"},
     ("get", "/readyz"): {"ready": True, "sources": [SOURCE]},

@@ -27,7 +27,7 @@ class Alive(Part):
 class Ready(Part):
     """Whether diagnoses are up to date."""
 
-    ready: bool = Field(description="True when every source has been read and at least one is up to date.")
+    ready: bool = Field(description="True when at least one source is up to date.")
     sources: tuple[SourceDocument, ...] = Field(description="Each source by itself.")
 
 

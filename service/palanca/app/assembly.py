@@ -6,25 +6,31 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
+from palanca.alerting.matrix import not_exportable
+from palanca.alerting.options import Options
 from palanca.api.access import Token, Tokens
 from palanca.api.guard import Rules, own_hosts
+from palanca.app.alertmanagers import LARGEST_ANSWER, Contacts
 from palanca.app.server import Listen
 from palanca.app.service import Plan
 from palanca.app.telling import telling
 from palanca.daemon.fleet import with_labels
 from palanca.daemon.watch import Duty, PolledSource, Watch
-from palanca.errors import SourceError, UsageError
+from palanca.errors import HistoryError, SourceError, UsageError
 from palanca.history.address import default_path
+from palanca.history.disabled import NoHistory
 from palanca.history.facade import History
 from palanca.history.leases import Lease
+from palanca.history.lock import FileLock
 from palanca.history.store import HistoryStore
 from palanca.logs import logger
 from palanca.poll import Question
 from palanca.settings import check_binding, is_loopback, knowledge, matrix, read_secrets
+from palanca.settings.alerts import with_settings
 from palanca.sources.prometheus import Prometheus
 from palanca.sources.scrape import ScrapeSource
 from palanca.sources.server import PrometheusSource
@@ -32,7 +38,7 @@ from palanca.sources.session import Access
 
 if TYPE_CHECKING:
     from palanca.model import Catalogue, Target
-    from palanca.settings import Effective, Secrets, Settings, SourceSecrets, SourceSettings
+    from palanca.settings import Alertmanager, Effective, Secrets, Settings, SourceSecrets, SourceSettings
 
 R = TypeVar("R")
 Clock = Callable[[], float]
@@ -67,9 +73,30 @@ def plan(made: Effective, *, clock: Clock, timer: Clock) -> Plan:
             _duty(one, access, catalogue, question, settings.interval, clock), catalogue, clock=clock, timer=timer
         )
 
+    alerts = with_settings(Options(), settings).checked(catalogue)
     watches = tuple(watch(one) for one in settings.sources)
-    told = telling(settings, secrets, catalogue)
-    return Plan(catalogue, watches, admission(settings, secrets), settings.history.retention, told)
+    return Plan(
+        catalogue,
+        watches,
+        admission(settings, secrets),
+        settings.history.retention,
+        alerts,
+        contacts(settings, secrets, catalogue, alerts),
+        telling(settings, secrets, catalogue),
+    )
+
+
+def contacts(settings: Settings, secrets: Secrets, catalogue: Catalogue, alerts: Options) -> Contacts:
+    """Say which Alertmanagers there are, and which rules are pushed: those that no rule file can say."""
+    told = settings.alertmanager
+    access = replace(_access(told, secrets.alertmanager), attempts=1, max_bytes=LARGEST_ANSWER)
+    external = None if settings.external_url is None else str(settings.external_url)
+    return Contacts(
+        access={url.full.get_secret_value(): access for url in told.urls},
+        rules=frozenset(not_exportable(catalogue, alerts)) if told.urls and told.push else frozenset(),
+        silences=told.silences,
+        external_url=external,
+    )
 
 
 def _of_labelled(known: Callable[[Target], R] | None, labels: Mapping[str, str]) -> Callable[[Target], R] | None:
@@ -93,6 +120,7 @@ def _duty(
         windowed=False,
         labels=dict(one.labels),
         fill=lambda: scraped.scrape(catalogue),
+        take_over=lambda before: scraped.take_over(before) if isinstance(before, ScrapeSource) else None,
     )
 
 
@@ -107,7 +135,7 @@ def scraping(urls: list[str], access: Access, clock: Clock) -> ScrapeSource:
     return ScrapeSource(urls, access, wait=SCRAPE_WAIT_S, clock=clock, sleep=sleep, wake=stopped.set)
 
 
-def _access(one: SourceSettings, secrets: SourceSecrets) -> Access:
+def _access(one: SourceSettings | Alertmanager, secrets: SourceSecrets) -> Access:
     user, password = secrets.basic or ("", None)
     return Access(
         headers={name: value.get_secret_value() for name, value in secrets.headers.items()},
@@ -143,19 +171,23 @@ def listening(settings: Settings) -> Listen:
     )
 
 
-def history_of(made: Effective, environ: Mapping[str, str], *, clock: Clock, timer: Clock) -> History | None:
-    """Make the history, not yet opened; None where it is switched off. Raises ``RuleFileError`` and ``UsageError``."""
+def history_of(made: Effective, environ: Mapping[str, str], *, clock: Clock, timer: Clock) -> History | NoHistory:
+    """Make the history, not yet opened; where there can be none, what says why.
+
+    Several replicas can share a server by a lease, but not a file: that is locked, until the process ends.
+    Raises ``RuleFileError`` and ``UsageError`` for settings that are wrong.
+    """
     settings = made.settings
     if not settings.history.enabled:
-        return None
+        return NoHistory()
     database = read_secrets(made).database
-    place: str | Path
-    if database is None:
-        place = default_path(environ)
-    else:
-        place = database.path or (database.url.get_secret_value() if database.url else "")
-    # Several replicas can share a server, but not a file.
-    shared = database is not None and database.path is None
-    holder = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
-    lease = Lease(RECORDER, holder, max(LEASE_POLLS * settings.interval, SHORTEST_LEASE_S)) if shared else None
-    return History(HistoryStore(place, lease=lease), clock, timer)
+    if database is not None and database.url is not None:
+        holder = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
+        lease = Lease(RECORDER, holder, max(LEASE_POLLS * settings.interval, SHORTEST_LEASE_S))
+        return History(HistoryStore(database.url.get_secret_value(), lease=lease), clock, timer)
+    try:
+        path = database.path if database is not None and database.path is not None else default_path(environ)
+        lock = FileLock(path.expanduser().absolute())
+    except (HistoryError, UsageError) as error:
+        return NoHistory(str(error))
+    return History(HistoryStore(path), clock, timer, release=lock.release)

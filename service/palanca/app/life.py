@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -18,12 +19,13 @@ from palanca import __version__, logs
 from palanca.app.assembly import history_of, listening, plan
 from palanca.app.server import Server
 from palanca.app.service import Plan, Service, asgi
+from palanca.history.disabled import NoHistory
+from palanca.history.facade import History
 from palanca.settings import changed
 from palanca.telemetry import Telemetry
 
 if TYPE_CHECKING:
     from palanca.app.server import Listen
-    from palanca.history.facade import History
     from palanca.model import Catalogue, Diagnosis
     from palanca.settings import Effective
 
@@ -75,14 +77,16 @@ def _listening_as(old: Effective, new: Effective) -> Effective:
     return replace(new, settings=new.settings.model_copy(update={"listen": old.settings.listen}))
 
 
-def run(plan_: Plan, history: History | None, listen: Listen, told: Told, *, reload: Callable[[], Plan] | None) -> None:
+def run(
+    plan_: Plan, history: History | NoHistory, listen: Listen, told: Told, *, reload: Callable[[], Plan] | None
+) -> None:
     """Serve a plan until a signal ends it. Raises ``UsageError`` where that is not possible."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_live(plan_, history, listen, told, reload))
 
 
 async def _live(
-    plan_: Plan, history: History | None, listen: Listen, told: Told, reload: Callable[[], Plan] | None
+    plan_: Plan, history: History | NoHistory, listen: Listen, told: Told, reload: Callable[[], Plan] | None
 ) -> None:
     service = Service(plan_, telemetry=Telemetry(time.time), history=history, clock=time.time)
     server = Server(asgi(service), listen)
@@ -102,8 +106,12 @@ async def _live(
         tasks.add(asyncio.ensure_future(_tell_first(service, told.first)))
     server.heed(reload=again, stop=end)
     sources = {watch.name: watch.source.url for watch in plan_.watches}
-    place = None if history is None else history.place
+    place = history.place if isinstance(history, History) else None
+    if isinstance(history, NoHistory):
+        logs.logger("history").warning("there is no history; diagnoses go on without it", reason=history.reason)
     logs.logger("serve").info("palanca serves", version=__version__, url=server.url, sources=sources, history=place)
+    gc.collect()
+    gc.freeze()  # the rules and modules stay for good: looking through them would hold up answers by 0.1 s
     told.address(server.url)
     try:
         await server.run_until_stopped()

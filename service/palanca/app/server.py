@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
+from palanca.app.protocol import Protocol
 from palanca.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ GRACE_S = 2
 KEEP_ALIVE_S = 65
 """Longer than the 60 s of usual load balancers, which else would use a connection that is just being closed."""
 MOST_CONNECTIONS = 1000
-LARGEST_HEAD = 32 * 1024
 _HINTS = {
     errno.EADDRINUSE: "another process has it: choose another with --port, or 0 for a free one",
     errno.EACCES: "ports below 1024 need a privilege: choose another with --port",
@@ -60,7 +60,7 @@ class Server(uvicorn.Server):
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=GRACE_S,
             limit_concurrency=MOST_CONNECTIONS,
-            h11_max_incomplete_event_size=LARGEST_HEAD,
+            http=Protocol,
             ssl_certfile=listen.cert,
             ssl_keyfile=listen.key,
             ssl_ca_certs=None if listen.client_ca is None else str(listen.client_ca),

@@ -8,18 +8,23 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from palanca.alerting.options import Options
+from palanca.api import alertmanager as webhook
+from palanca.api import alerts, verify
 from palanca.api import history as past
-from palanca.api import verify
 from palanca.api.application import application
 from palanca.api.guard import Audited, Guard, Rules, Served
+from palanca.app.alertmanagers import Alertmanagers, Contacts
 from palanca.app.recorder import Keeping, Recorder
 from palanca.app.telling import Reports, Telling
 from palanca.daemon.daemon import Daemon
 from palanca.errors import PalancaError
 from palanca.history.disabled import NoHistory
+from palanca.history.facade import History
 from palanca.logs import logger
 from palanca.notify.courier import Courier
 from palanca.notify.dispatcher import Dispatcher
+from palanca.notify.group_notices import GroupSink
 from palanca.telemetry import Telemetry
 
 if TYPE_CHECKING:
@@ -31,8 +36,8 @@ if TYPE_CHECKING:
     from palanca.daemon.daemon import Listener
     from palanca.daemon.snapshot import Snapshot
     from palanca.daemon.watch import Poll, Watch
-    from palanca.history.facade import History
     from palanca.model import Catalogue, Diagnosis, SourceInfo, Target
+    from palanca.notify.alert_groups import Sink
     from palanca.verify import Verification
     from palanca.verifying import Trial
 
@@ -46,6 +51,9 @@ class Plan:
     rules: Rules
     retention: float = 90 * 86400.0
     """How long the history is kept, in seconds."""
+    alerts: Options = field(default_factory=Options)
+    """What the exported alerts are like."""
+    contacts: Contacts = field(default_factory=Contacts)
     telling: Telling = field(default_factory=Telling)
 
 
@@ -53,7 +61,7 @@ class Service:
     """The running service; satisfies ``palanca.api.backend.Backend``. ``clock`` gives unix seconds."""
 
     def __init__(
-        self, plan: Plan, *, telemetry: Telemetry, history: History | None, clock: Callable[[], float]
+        self, plan: Plan, *, telemetry: Telemetry, history: History | NoHistory, clock: Callable[[], float]
     ) -> None:
         self.plan, self.telemetry, self._clock = plan, telemetry, clock
         self.history = history
@@ -62,20 +70,28 @@ class Service:
         self.courier: Courier | None = None
         """Tells people; None where there is no history, which remembers what was told."""
         self.recorder: Recorder | None = None
-        if history is not None:
+        if isinstance(history, History):
             boxes = plan.telling.mailboxes
             self.dispatcher = Dispatcher(history.outbox, boxes, clock, Reports(telemetry))
             self.courier = Courier(history.outbox, lambda: self.plan.telling.routing, self.dispatcher.nudge)
             self.recorder = Recorder(history, telemetry, self._keeping, self.dispatcher.nudge)
         if self.recorder is not None:
             listeners.append(self.recorder)
-        self.daemon = Daemon(plan.watches, listeners, clock)
+        self.alertmanagers = Alertmanagers(telemetry, lambda: self.plan.catalogue, clock)
+        listeners.append(self.alertmanagers)
+        self.daemon = Daemon(plan.watches, listeners, clock, finish=self.alertmanagers.marked)
         self._reloading = asyncio.Lock()
 
     def _keeping(self) -> Keeping:
         plan = self.plan
         names = [watch.name for watch in plan.watches]
         return Keeping(plan.catalogue, names, plan.retention, plan.telling.tell)
+
+    def sink(self) -> Sink | None:
+        """Where groups of alerts go that Alertmanager sends; None where nobody can be told."""
+        if self.courier is None or not self.plan.telling.mailboxes:
+            return None
+        return GroupSink(self.courier, lambda: self.plan.telling.places, lambda: self.plan.catalogue, self._clock)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -118,6 +134,7 @@ class Service:
                 log.exception("the settings are not reloaded, since palanca failed; those before stay in force")
                 return
             self.plan = plan
+            self.alertmanagers.use(plan.contacts)
             if self.dispatcher is not None:
                 self.dispatcher.replace(plan.telling.mailboxes)
             await self.daemon.replace(plan.watches)
@@ -160,6 +177,7 @@ def asgi(service: Service) -> ASGIApp:
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         # A database that does not answer keeps nobody from a diagnosis.
         opening = None if service.recorder is None else asyncio.ensure_future(asyncio.to_thread(service.recorder.open))
+        service.alertmanagers.use(service.plan.contacts)
         service.daemon.start()
         if service.dispatcher is not None:
             service.dispatcher.start()
@@ -168,6 +186,7 @@ def asgi(service: Service) -> ASGIApp:
         finally:
             sending = None if service.dispatcher is None else asyncio.to_thread(service.dispatcher.stop)
             await asyncio.gather(service.daemon.stop(), *([] if sending is None else [sending]))
+            await asyncio.to_thread(service.alertmanagers.stop)
             if service.recorder is not None and opening is not None:
                 await asyncio.gather(opening, return_exceptions=True)
                 await asyncio.to_thread(service.recorder.close)
@@ -178,7 +197,11 @@ def asgi(service: Service) -> ASGIApp:
     def served(one: Served) -> None:
         service.telemetry.served(one.method, one.path, one.status, one.seconds)
 
-    history = service.history or NoHistory()
-    more = [verify.router(service, history), past.router(service, history)]
+    more = [
+        verify.router(service, service.history),
+        past.router(service, service.history),
+        webhook.router(service, service.sink),
+        alerts.router(lambda: (service.plan.catalogue, service.plan.alerts)),
+    ]
     app = application(service, metrics=service.telemetry.text, lifespan=lifespan, more=more)
     return Guard(app, rules=lambda: service.plan.rules, audit=audited, served=served, timer=time.monotonic)

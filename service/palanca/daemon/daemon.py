@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
@@ -30,6 +31,9 @@ FRESH_WAITING = 8
 LONGEST_STOP_S = 3.0
 FILL_S = 15.0
 """How often a server that palanca scrapes itself is looked at: Prometheus' usual interval."""
+CLOCK_LOOK_S = 2.0
+CLOCK_STEP_S = 1.0
+"""A clock that is corrected more than that at once was set; what drifts is slower."""
 _FILL = "fill:"
 
 
@@ -47,15 +51,27 @@ class Listener(Protocol):
 
 
 class Daemon:
-    """Owns the watches. Made and used in one event loop; polls run in threads of its own."""
+    """Owns the watches. Made and used in one event loop; polls run in threads of its own.
 
-    def __init__(self, watches: Sequence[Watch], listeners: Sequence[Listener], clock: Callable[[], float]) -> None:
+    ``finish`` adds what is known from elsewhere to a diagnosis of now; it must be quick, and not fail.
+    """
+
+    def __init__(
+        self,
+        watches: Sequence[Watch],
+        listeners: Sequence[Listener],
+        clock: Callable[[], float],
+        finish: Callable[[Diagnosis], Diagnosis] = lambda one: one,
+    ) -> None:
         self._watches, self._listeners, self._clock = tuple(watches), tuple(listeners), clock
-        self._pool = ThreadPoolExecutor(len(self._watches) * 2 + FRESH_AT_ONCE * 4 + 2, thread_name_prefix="palanca")
+        self._finish = finish
+        self._pool = _pool(len(self._watches))
         self._scheduler = AsyncIOScheduler(timezone="UTC")
         self._scheduler.add_listener(self._skipped, EVENT_JOB_MAX_INSTANCES)
         self._publishing, self._fresh = asyncio.Lock(), asyncio.Semaphore(FRESH_AT_ONCE)
         self._asking = 0
+        self._untold: dict[str, tuple[Watch, Poll]] = {}
+        self._telling: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
         self.snapshot = taken(self._merged(), 0)
@@ -72,6 +88,19 @@ class Daemon:
         self._schedule()
         self._scheduler.start()
         self._soon(self._poll_all(self._watches))
+        self._soon(self._mind_the_clock())
+
+    async def _mind_the_clock(self) -> None:
+        """Schedule anew when the clock was set: what is due is told by it, and an hour back is an hour of no polls."""
+        before = self._clock() - time.monotonic()
+        while not self._stopped:
+            await asyncio.sleep(CLOCK_LOOK_S)
+            now = self._clock() - time.monotonic()
+            if abs(now - before) > CLOCK_STEP_S and self._scheduler.running:
+                self._scheduler.remove_all_jobs()
+                self._schedule()
+                self._soon(self.publish())
+            before = now
 
     def _schedule(self) -> None:
         for watch in self._watches:
@@ -96,13 +125,17 @@ class Daemon:
     async def replace(self, watches: Sequence[Watch]) -> None:
         """Poll other watches from now on. Those of a name that is known go on from what was known."""
         old = {watch.name: watch for watch in self._watches}
-        for watch in watches:
-            if watch.name in old:
-                watch.resume(old[watch.name].view)
+        known = [(watch, old[watch.name]) for watch in watches if watch.name in old]
+        for watch, before in known:
+            watch.resume(before)
         self._scheduler.remove_all_jobs()
         gone, self._watches = self._watches, tuple(watches)
-        self._schedule()
+        busy, self._pool = self._pool, _pool(len(self._watches))
         await _hang_up(gone)
+        busy.shutdown(wait=False)
+        for watch, before in known:
+            await self._in_thread(lambda watch=watch, before=before: watch.take_over(before))  # type: ignore[misc]
+        self._schedule()
         self._soon(self._poll_all(self._watches))
 
     # --- polls -----------------------------------------------------------------------------------
@@ -117,12 +150,24 @@ class Daemon:
         poll = await self._in_thread(watch.poll) if watch.due() else None
         await self.publish()
         if poll is not None:
-            await self._in_thread(lambda: self._tell(watch, poll))
+            self._untold[watch.name] = watch, poll
+            if watch.name not in self._telling:
+                self._soon(self._tell(watch.name))
 
-    def _tell(self, watch: Watch, poll: Poll) -> None:
-        if watch in self._watches:  # and not one that a reload has replaced meanwhile
-            for listener in self._listeners:
-                listener.polled(watch, poll)
+    async def _tell(self, name: str) -> None:
+        """Tell listeners of the newest poll of a source. Beside the polls: a database that hangs holds up none."""
+        self._telling.add(name)
+        try:
+            while name in self._untold:
+                watch, poll = self._untold.pop(name)
+                if watch in self._watches:  # and not one that a reload has replaced meanwhile
+                    await self._in_thread(lambda watch=watch, poll=poll: self._told(watch, poll))  # type: ignore[misc]
+        finally:
+            self._telling.discard(name)
+
+    def _told(self, watch: Watch, poll: Poll) -> None:
+        for listener in self._listeners:
+            listener.polled(watch, poll)
 
     def _skipped(self, event: JobExecutionEvent) -> None:
         if not event.job_id.startswith(_FILL):
@@ -139,20 +184,23 @@ class Daemon:
                 listener.published(self.snapshot)
 
     def _merged(self) -> Diagnosis:
-        return merged([watch.view for watch in self._watches], self._clock())
+        return self._finish(merged([watch.view for watch in self._watches], self._clock()))
 
     # --- fresh -----------------------------------------------------------------------------------
 
     async def fresh(self, at: float | None) -> Diagnosis:
         """Diagnose all sources now, or at a moment in the past.
 
-        Raises ``BusyError`` where too many are waiting already, ``UsageError`` for a moment that a source cannot know.
+        Raises ``BusyError`` where too many are waiting already, ``UsageError`` for a moment that no source can know.
         """
         async with self._turn():
             views = await asyncio.gather(
                 *(self._in_thread(lambda watch=watch: watch.fresh(at)) for watch in self._watches)  # type: ignore[misc]
             )
-            return merged([view for view in views if view], self._clock() if at is None else at)
+            found = [view for view in views if view is not None]
+            if found and all(view.impossible for view in found):
+                raise UsageError("\n".join(dict.fromkeys(str(view.error) for view in found)))
+            return self._finish(merged(found, self._clock())) if at is None else merged(found, at)
 
     async def verify(self, name: str, target: Target, trial: Trial) -> Verification:
         """Verify a change at a target of the source of that name.
@@ -195,6 +243,11 @@ class Daemon:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _pool(watches: int) -> ThreadPoolExecutor:
+    """Threads for a poll and for what listeners do with it, for each source, and for questions beside them."""
+    return ThreadPoolExecutor(watches * (2 + FRESH_AT_ONCE) + 4, thread_name_prefix="palanca")
 
 
 async def _hang_up(watches: Sequence[Watch]) -> None:

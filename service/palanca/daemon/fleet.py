@@ -26,6 +26,7 @@ class View:
     ``diagnosis`` is the last finished one, None before the first. ``error`` says why the newest poll failed, None where
     it did not. ``labels`` are added to the targets that lack them. ``interval`` is that of the polls in seconds.
     ``left_out`` are targets that the diagnosis lacks because the source answered in part only, as they were before.
+    ``impossible``: the source was asked for a moment that it cannot know, and ``error`` says so.
     """
 
     name: str
@@ -35,6 +36,7 @@ class View:
     error: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     left_out: tuple[TargetReport, ...] = ()
+    impossible: bool = False
 
     def age(self, now: float) -> float | None:
         """Seconds since the moment of the last diagnosis; None without one."""
@@ -46,9 +48,11 @@ class View:
         if self.diagnosis is None or age is None:
             return SourceInfo(self.name, self.url, "unreachable", error=self.error or "not polled yet")
         own = self.diagnosis.source
-        late = age > LATE_POLLS * self.interval
-        state: SourceState = "stale" if self.error is not None or late else own.state
-        error = self.error or own.error or (f"no poll has finished for {age:.0f} s" if late else None)
+        late = f"no poll has finished for {age:.0f} s" if age > LATE_POLLS * self.interval else None
+        if self.diagnosis.time - now > self.interval:
+            late = f"the clock was set back by {self.diagnosis.time - now:.0f} s since the last poll"
+        state: SourceState = "stale" if self.error or late else own.state
+        error = self.error or own.error or late
         return SourceInfo(self.name, self.url, state, age, own.warnings, error)
 
 

@@ -24,9 +24,9 @@ class Aligned(BaseTrigger):  # type: ignore[misc]  # apscheduler ships no types
         self._interval, self._jitter = interval, min(interval * JITTER, LARGEST_JITTER_S)
 
     def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime:
-        """Return the next moment after both."""
+        """Return the next moment after both; a previous one far ahead is from before the clock was set back."""
         after = now.timestamp()
-        if previous_fire_time is not None:
+        if previous_fire_time is not None and previous_fire_time.timestamp() - after < self._interval:
             after = max(after, previous_fire_time.timestamp())
         moment = (after // self._interval + 1) * self._interval
         return datetime.fromtimestamp(moment + random.uniform(0, self._jitter), UTC)  # noqa: S311  no secret

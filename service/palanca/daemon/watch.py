@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from palanca.daemon.fleet import View, labelled, left_out
 from palanca.diagnosis import diagnose
-from palanca.errors import NoTargetsError, PalancaError, SourceError
+from palanca.errors import NoTargetsError, PalancaError, SourceError, UsageError
 from palanca.model import Diagnosis, SourceInfo
 from palanca.poll import Question, Source, readings_for
 from palanca.verifying import verify_change
@@ -63,6 +63,8 @@ class Duty:
     windowed: bool
     labels: Mapping[str, str] = field(default_factory=dict)
     fill: Callable[[], None] | None = None
+    take_over: Callable[[PolledSource], None] | None = None
+    """Goes on with the samples of the source before a reload, where the source keeps its own."""
 
 
 @dataclass(frozen=True)
@@ -95,9 +97,16 @@ class Watch:
     def _blank(self) -> View:
         return View(self.name, self.source.url, self.interval, labels=self.duty.labels)
 
-    def resume(self, view: View) -> None:
+    def resume(self, other: Watch) -> None:
         """Go on from what another watch of the same source knew last."""
-        self.view = replace(self._blank, diagnosis=view.diagnosis, error=view.error)
+        view = other.view
+        self.view = replace(self._blank, diagnosis=view.diagnosis, error=view.error, left_out=view.left_out)
+        self._whole, self._empties = other._whole, other._empties
+
+    def take_over(self, other: Watch) -> None:
+        """Go on with the samples of the other's source, which is stopped; blocks until its last poll has ended."""
+        if self.duty.take_over is not None:
+            self.duty.take_over(other.source)
 
     def due(self) -> bool:
         """Whether the next poll is to be made, or left out for rest."""
@@ -147,7 +156,7 @@ class Watch:
     def fresh(self, at: float | None) -> View:
         """Make a diagnosis beside the polls, of now or of a moment in the past; a failure is in the view.
 
-        Raises ``UsageError`` for a moment that the source cannot know.
+        So is a moment that the source cannot know.
         """
         question = replace(self.duty.question, at=at)
         view = self._blank
@@ -157,11 +166,13 @@ class Watch:
             return replace(view, diagnosis=self._empty(self._clock() if at is None else at, error))
         except SourceError as error:
             return replace(view, error=str(error))
+        except UsageError as error:
+            return replace(view, error=str(error), impossible=True)
 
     def verify(self, target: Target, trial: Trial) -> Verification:
         """Verify a change at a target, within the last day. Raises ``SourceError`` and ``UsageError``."""
         newest = self._clock() if self.view.diagnosis is None else self.view.diagnosis.time
-        own = {name: value for name, value in target.labels if name not in self.duty.labels}
+        own = {name: value for name, value in target.labels if self.duty.labels.get(name) != value}
         matchers = {**self.duty.question.matchers, **own}
         return verify_change(self._catalogue, self.source, (newest - DAY_S, newest), replace(trial, matchers=matchers))
 

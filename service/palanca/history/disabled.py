@@ -1,4 +1,4 @@
-"""The history where the settings switch it off: nothing is kept, and every answer says why."""
+"""The history where there is none: nothing is kept, and every answer says why."""
 
 from __future__ import annotations
 
@@ -14,27 +14,31 @@ REASON = "the history is switched off in the settings (history.enabled)"
 
 
 class NoHistory:
-    """Answers as ``History`` does."""
+    """Answers as ``History`` does; ``reason`` says why there is none."""
+
+    def __init__(self, reason: str = REASON) -> None:
+        self.reason = reason
+
+    @property
+    def _off(self) -> StateDocument:
+        return StateDocument(enabled=False, reason=self.reason, since=None)
 
     def episodes(self, _: EpisodeQuery | None = None) -> EpisodesDocument:
         """No episodes."""
-        return EpisodesDocument(history=_OFF, episodes=(), next=None)
+        return EpisodesDocument(history=self._off, episodes=(), next=None)
 
     def events(self, _: EventQuery | None = None) -> EventsDocument:
         """No events."""
-        return EventsDocument(history=_OFF, events=(), next=None)
+        return EventsDocument(history=self._off, events=(), next=None)
 
     def episode(self, _: int) -> OneEpisodeDocument:
         """No episode."""
-        return OneEpisodeDocument(history=_OFF, episode=None)
+        return OneEpisodeDocument(history=self._off, episode=None)
 
     def acknowledge(self, *_: object) -> NoReturn:
         """Raise ``HistoryError``: it would not be kept."""
-        raise HistoryError(REASON)
+        raise HistoryError(self.reason)
 
     def attach_verification(self, *_: object) -> NoReturn:
         """Raise ``HistoryError``: it would not be kept."""
-        raise HistoryError(REASON)
-
-
-_OFF = StateDocument(enabled=False, reason=REASON, since=None)
+        raise HistoryError(self.reason)

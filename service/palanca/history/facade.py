@@ -29,6 +29,8 @@ T = TypeVar("T")
 
 FIRST_WAIT_S = 1.0
 LONGEST_WAIT_S = 60.0
+PATIENCE_S = 10.0
+"""Longer than any statement takes, and than a locked file is waited for."""
 MUCH_BEHIND_S = 300.0
 """A record so much older than the last one comes from a clock that is wrong, or was."""
 
@@ -49,6 +51,9 @@ class _Switch:
         self.reason: str | None = None
         self.since: float | None = None
         self._wait, self._next = FIRST_WAIT_S, 0.0
+        self.busy: dict[object, float] = {}
+        """When what is under way began, in ticks."""
+        self.hanging = False
 
     def due(self, ticks: float) -> bool:
         return self.reason is None or ticks >= self._next
@@ -71,11 +76,21 @@ class History:
     """Never raises for trouble of the database, except where a person must know that a note was not kept.
 
     ``clock`` gives unix seconds, ``ticks`` seconds that never go back. Threads may share it. Before the first use the
-    state is enabled; ``open`` finds out at once.
+    state is enabled; ``open`` finds out at once. ``release`` is called at the end, when others may write.
+
+    A database that does not answer for ``PATIENCE_S`` is off as long as it does not: what comes meanwhile does not
+    wait for it.
     """
 
-    def __init__(self, store: HistoryStore, clock: Callable[[], float], ticks: Callable[[], float]) -> None:
-        self._store, self._clock, self._ticks = store, clock, ticks
+    def __init__(
+        self,
+        store: HistoryStore,
+        clock: Callable[[], float],
+        ticks: Callable[[], float],
+        *,
+        release: Callable[[], None] | None = None,
+    ) -> None:
+        self._store, self._clock, self._ticks, self._release = store, clock, ticks, release
         self._lock = threading.Lock()
         self._writes, self._reads = _Switch(), _Switch()
 
@@ -93,6 +108,7 @@ class History:
     def state(self) -> HistoryState:
         """Whether diagnoses are being recorded."""
         with self._lock:
+            self._look_at_the_clock(self._writes)
             return HistoryState(self._writes.reason is None, self._writes.reason, self._writes.since)
 
     def open(self) -> HistoryState:
@@ -106,6 +122,8 @@ class History:
         if lease is not None and self._store.is_open:
             self._write(lambda: self._store.release(lease))
         self._store.close()
+        if self._release is not None:
+            self._release()
 
     def record(
         self, now: float, source: str, diagnosis: Diagnosis, keep: Mapping[str, float], tell: Tell | None = None
@@ -164,9 +182,18 @@ class History:
     def _document(self) -> StateDocument:
         """The state of recording; where that is on and reading failed, the state of reading."""
         with self._lock:
+            self._look_at_the_clock(self._writes)
+            self._look_at_the_clock(self._reads)
             shown = self._writes if self._writes.reason is not None or self._reads.reason is None else self._reads
             since = None if shown.since is None else rfc3339(shown.since)
             return StateDocument(enabled=shown.reason is None, reason=shown.reason, since=since)
+
+    def _look_at_the_clock(self, switch: _Switch) -> None:
+        """Switch off what has been waiting for the database for too long; the lock is held."""
+        waited = self._ticks() - min(switch.busy.values(), default=self._ticks())
+        switch.hanging = waited > PATIENCE_S
+        if switch.hanging and switch.reason is None:
+            switch.off(f"{self.place} does not answer: waiting for {waited:.0f} s", self._clock(), None)
 
     def _write(self, act: Callable[[], T], now: float | None = None) -> T | None:
         return self._guarded(self._writes, act, now)
@@ -182,19 +209,28 @@ class History:
         complaint: Callable[[T], str | None] = lambda _: None,
     ) -> T | None:
         """Act where the switch is on or a try is due; None where it failed. ``complaint``: what is wrong even so."""
+        mine = object()
         with self._lock:
-            if not switch.due(self._ticks()):
+            self._look_at_the_clock(switch)
+            if not switch.due(self._ticks()) or switch.hanging:
                 return None
+            switch.busy[mine] = self._ticks()
         try:
             done = act()
         except HistoryError as error:
             with self._lock:
+                switch.busy.pop(mine)
                 switch.off(str(error), self._clock() if now is None else now, self._ticks())
             if switch is self._writes:
                 self._store.close()  # the next try begins with a new file, server or session
             return None
+        except BaseException:
+            with self._lock:
+                switch.busy.pop(mine)
+            raise
         reason, moment = complaint(done), self._clock() if now is None else now
         with self._lock:
+            switch.busy.pop(mine)
             if reason is None:
                 switch.on(moment)
             else:

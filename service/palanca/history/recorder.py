@@ -15,7 +15,7 @@ from palanca.history.entries import Detail, Gap, HistoryEvent, Outcome, Recorded
 from palanca.history.journal import Entry
 from palanca.history.leases import upsert
 from palanca.history.tables import episodes, sources, targets
-from palanca.model import Diagnosis, Target
+from palanca.model import Diagnosis, Finding, Target
 from palanca.outgoing import Look, Standing, Tell
 from palanca.render.words import without_credentials
 
@@ -133,8 +133,13 @@ def _readable(
     opened = _opened(connection, row.id)
     lost = [one for (target, _), one in opened.items() if target in there.gone]
     entries = [*there.entries, *_resolve(connection, lost, now, REMOVED)]
-    moving = {key: one for key, one in opened.items() if key[0] in there.ids and not _unread(found, key)}
-    step = advance({key: one.episode for key, one in moving.items()}, keys_of(found), now, keep)
+    findings = keys_of(found)
+    moving = {
+        key: one
+        for key, one in opened.items()
+        if key[0] in there.ids and not _unread(found, key) and not _too_short(findings.get(key))
+    }
+    step = advance({key: one.episode for key, one in moving.items()}, findings, now, keep)
     firing = {key: one for key, one in step.open.items() if one.began is not None}
     fresh = _begin(connection, there.ids, {key: one for key, one in firing.items() if key not in opened})
     ended = {_key(event.episode): event.episode for event in step.events if event.kind == "resolved"}
@@ -176,6 +181,14 @@ def _unread(diagnosis: Diagnosis, key: Key) -> bool:
         return False
     target, rule = key
     return any(one.rule == rule for report in diagnosis.targets if report.target == target for one in report.unknown)
+
+
+def _too_short(finding: Finding | None) -> bool:
+    """Whether a rule holds for as long as the data reach, which is not long enough to fire: that resolves nothing.
+
+    So it is after a restart where palanca scrapes itself.
+    """
+    return finding is not None and finding.state == "pending" and not finding.full_history
 
 
 def _key(episode: Episode) -> Key:

@@ -13,6 +13,7 @@ from palanca.model.findings import (
     Finding,
     Recommendation,
     SignalValue,
+    Silenced,
     TargetReport,
     Unjudged,
 )
@@ -103,6 +104,7 @@ __all__ = [
     "Signal",
     "SignalReadings",
     "SignalValue",
+    "Silenced",
     "SourceInfo",
     "Spec",
     "State",

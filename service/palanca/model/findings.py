@@ -46,6 +46,14 @@ class Recommendation:
 
 
 @dataclass(frozen=True)
+class Silenced:
+    """Silences of Alertmanager that mute the alert of a finding, by their ids, and when the last of them ends."""
+
+    by: tuple[str, ...]
+    until: float
+
+
+@dataclass(frozen=True)
 class Finding:
     """A rule that holds at a target."""
 
@@ -70,6 +78,7 @@ class Finding:
     """How many of the symptoms that hold here it explains."""
     held_s: float = 0.0
     for_s: float = 0.0
+    silenced: Silenced | None = None
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from palanca.model import (
     Risk,
     Severity,
     SignalValue,
+    Silenced,
     SourceInfo,
     State,
     Status,
@@ -129,6 +130,13 @@ class RecommendationDocument(Part):
     applies_to: str = Field(description="Engines that share this setting, such as 3 of 8 engines.")
 
 
+class SilencedDocument(Part):
+    """Silences of Alertmanager that mute the alert of a finding."""
+
+    by: tuple[str, ...] = Field(description="Ids of the silences.")
+    until: Time = Field(description="When the last of them ends.")
+
+
 class FindingDocument(Part):
     """A rule that holds at the target."""
 
@@ -143,6 +151,9 @@ class FindingDocument(Part):
     explained_by: tuple[str, ...] = Field(description="Ids of the rules that explain this symptom.")
     since: Time = Field(description="Since when it holds without interruption.")
     since_at_least: bool = Field(description="True where it may have held earlier than the data reach.")
+    silenced: SilencedDocument | None = Field(
+        description="Silences of Alertmanager that mute its alert; null where there is none, or none is known."
+    )
     title: str = Field(description="Short constant title.")
     summary: str = Field(description="One sentence with the numbers of this case.")
     evidence: tuple[EvidenceDocument, ...] = Field(description="Comparisons that held.")
@@ -294,11 +305,18 @@ def finding_document(finding: Finding, time: float) -> FindingDocument:
         explained_by=finding.explained_by,
         since=rfc3339(finding.since if known else time),
         since_at_least=finding.since_at_least or not known,
+        silenced=_silenced(finding.silenced),
         title=encodable(finding.title),
         summary=encodable(finding.summary),
         evidence=tuple(evidence_document(evidence) for evidence in finding.evidence),
         recommendations=tuple(_recommendation(recommendation) for recommendation in finding.recommendations),
     )
+
+
+def _silenced(silenced: Silenced | None) -> SilencedDocument | None:
+    if silenced is None:
+        return None
+    return SilencedDocument(by=tuple(encodable(name) for name in silenced.by), until=rfc3339(silenced.until))
 
 
 def evidence_document(evidence: Evidence) -> EvidenceDocument:

@@ -25,6 +25,7 @@ from palanca.settings.secrets import (
 )
 from palanca.settings.show import show
 from palanca.settings.spec import (
+    Alertmanager,
     Auth,
     History,
     Listen,
@@ -55,6 +56,7 @@ from palanca.settings.targets import (
 __all__ = [
     "RESTART",
     "Address",
+    "Alertmanager",
     "Auth",
     "Change",
     "Database",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from palanca.loader import Keys
     from palanca.model import Catalogue
     from palanca.settings.load import Effective
+    from palanca.settings.spec import Alertmanager, SourceSettings
 
 
 @dataclass(frozen=True)
@@ -71,17 +72,16 @@ def _certificates(made: Effective) -> tuple[list[Fault], list[str]]:
         pairs.append((("listen", "tls", "cert_file"), tls.cert_file, tls.key_file))
         if tls.client_ca_file is not None:
             authorities.append((("listen", "tls", "client_ca_file"), tls.client_ca_file))
-    for index, source in enumerate(made.settings.sources):
-        if source.client_cert is not None:
-            pairs.append((("sources", index, "client_cert"), source.client_cert, source.client_key))
-        if source.ca_file is not None:
-            authorities.append((("sources", index, "ca_file"), source.ca_file))
-    for index, slack in enumerate(made.settings.notify.slack):
-        if slack.ca_file is not None:
-            authorities.append((("notify", "slack", index, "ca_file"), slack.ca_file))
-    for index, hook in enumerate(made.settings.notify.webhooks):
-        if hook.ca_file is not None:
-            authorities.append((("notify", "webhooks", index, "ca_file"), hook.ca_file))
+    reached: list[tuple[Keys, SourceSettings | Alertmanager]] = [
+        *((("sources", index), source) for index, source in enumerate(made.settings.sources)),
+        (("alertmanager",), made.settings.alertmanager),
+    ]
+    for at, one in reached:
+        if one.client_cert is not None:
+            pairs.append(((*at, "client_cert"), one.client_cert, one.client_key))
+        if one.ca_file is not None:
+            authorities.append(((*at, "ca_file"), one.ca_file))
+    authorities += _of_receivers(made)
     for keys, certificate, key in pairs:
         reason = _unusable(certificate) or (key and _unusable(key)) or _no_pair(certificate, key)
         if reason:
@@ -93,6 +93,16 @@ def _certificates(made: Effective) -> tuple[list[Fault], list[str]]:
         if reason:
             faults.append(made.fault(keys, reason, "a PEM file with certificates is needed"))
     return faults, warnings
+
+
+def _of_receivers(made: Effective) -> Iterator[tuple[Keys, Path]]:
+    notify = made.settings.notify
+    for index, slack in enumerate(notify.slack):
+        if slack.ca_file is not None:
+            yield ("notify", "slack", index, "ca_file"), slack.ca_file
+    for index, hook in enumerate(notify.webhooks):
+        if hook.ca_file is not None:
+            yield ("notify", "webhooks", index, "ca_file"), hook.ca_file
 
 
 def _unusable(path: Path) -> str:
@@ -146,6 +156,12 @@ def _odd(made: Effective) -> Iterator[str]:
             yield f"{at}: a password stands in the URL of source {source.name}; basic_file keeps it out of this file"
         if source.insecure:
             yield f"{made.origin('sources', index, 'insecure')}: the certificate of {source.name} is not checked"
+    told = settings.alertmanager
+    if any(url.has_credentials for url in told.urls):
+        at = made.origin("alertmanager", "urls")
+        yield f"{at}: a password stands in the URL of an Alertmanager; basic_file keeps it out of this file"
+    if told.insecure and told.urls:
+        yield f"{made.origin('alertmanager', 'insecure')}: the certificates of the Alertmanagers are not checked"
 
 
 def _without_effect(made: Effective, catalogue: Catalogue) -> Iterator[str]:

@@ -17,6 +17,7 @@ from palanca.settings.scalars import Database
 if TYPE_CHECKING:
     from palanca.loader import Keys
     from palanca.settings.load import Effective
+    from palanca.settings.spec import Alertmanager, SourceSettings
 
 SHORTEST_TOKEN = 16
 _LARGEST = 64 * 1024
@@ -33,7 +34,7 @@ class NamedToken:
 
 @dataclass(frozen=True)
 class SourceSecrets:
-    """Credentials of one source; ``headers`` are all that are sent, those that are no secrets too."""
+    """Credentials of one source, or of the Alertmanagers; ``headers`` are all that are sent, secret or not."""
 
     bearer: SecretStr | None = None
     basic: tuple[str, SecretStr] | None = None
@@ -59,6 +60,7 @@ class Secrets:
     database: Database | None = None
     receivers: Mapping[str, ReceiverSecrets] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    alertmanager: SourceSecrets = SourceSecrets()
 
 
 def read_secret(path: Path) -> SecretStr:
@@ -87,12 +89,13 @@ def read_secrets(made: Effective) -> Secrets:
     """Read every secret. Raises ``RuleFileError`` with every fault, at the setting that names the file."""
     reader = _Reader(made)
     tokens = reader.tokens()
-    sources = {one.name: reader.source(index) for index, one in enumerate(made.settings.sources)}
+    sources = {one.name: reader.credentials(one, ("sources", index)) for index, one in enumerate(made.settings.sources)}
+    alertmanager = reader.credentials(made.settings.alertmanager, ("alertmanager",))
     database = reader.database()
     receivers = reader.receivers()
     if reader.faults:
         raise RuleFileError(reader.faults)
-    return Secrets(tokens, sources, database, receivers, tuple(reader.warnings))
+    return Secrets(tokens, sources, database, receivers, tuple(reader.warnings), alertmanager)
 
 
 class _Reader:
@@ -116,9 +119,8 @@ class _Reader:
             tokens.append(NamedToken(one.name, one.scope, secret))
         return tuple(tokens)
 
-    def source(self, index: int) -> SourceSecrets:
-        """Read the credentials of one source."""
-        one, at = self._made.settings.sources[index], ("sources", index)
+    def credentials(self, one: SourceSettings | Alertmanager, at: Keys) -> SourceSecrets:
+        """Read the credentials that a section names; ``at`` is where it stands."""
         bearer = self._read(one.bearer_file, (*at, "bearer_file"), _header)
         pair = self._read(one.basic_file, (*at, "basic_file"), _pair)
         headers = dict(one.headers)

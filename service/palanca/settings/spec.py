@@ -109,35 +109,89 @@ class SourceSettings(Spec):
     @field_validator("headers")
     @classmethod
     def _no_credentials(cls, headers: Mapping[str, object]) -> Mapping[str, object]:
-        for name in headers:
-            if name.lower() in _CREDENTIALS:
-                raise ValueError(f"{name} is a secret; use bearer_file, basic_file or header_files")
-        return headers
+        return _without_credentials(headers)
 
     @model_validator(mode="after")
     def _one_way(self) -> SourceSettings:
         if (self.prometheus is None) == (not self.scrape):
             raise ValueError("a source has either prometheus: URL or scrape: [URL, ...]")
-        files = {name.lower() for name in self.header_files}
-        shown = [one for one, given in (
-            ("bearer_file", self.bearer_file is not None),
-            ("basic_file", self.basic_file is not None),
-            ("user:password in the URL", any(url.has_credentials for url in self.addresses)),
-            ("Authorization in header_files", "authorization" in files),
-        ) if given]  # fmt: skip
-        if len(shown) > 1:
-            raise ValueError(f"{' and '.join(shown)} exclude each other; keep one of them")
-        twice = sorted(files & {name.lower() for name in self.headers})
-        if twice:
-            raise ValueError(f"{', '.join(twice)} stands in headers and in header_files; keep one of them")
-        if self.client_key is not None and self.client_cert is None:
-            raise ValueError("client_key needs client_cert")
+        _one_credential(self)
         return self
 
     @property
     def addresses(self) -> tuple[Address, ...]:
         """What is asked: the one Prometheus, or each server that is scraped."""
         return (self.prometheus,) if self.prometheus is not None else self.scrape
+
+
+def _without_credentials(headers: Mapping[str, object]) -> Mapping[str, object]:
+    for name in headers:
+        if name.lower() in _CREDENTIALS:
+            raise ValueError(f"{name} is a secret; use bearer_file, basic_file or header_files")
+    return headers
+
+
+def _one_credential(one: SourceSettings | Alertmanager) -> None:
+    """Raises ``ValueError`` where a server is shown two credentials, or a part of one."""
+    files = {name.lower() for name in one.header_files}
+    shown = [what for what, given in (
+        ("bearer_file", one.bearer_file is not None),
+        ("basic_file", one.basic_file is not None),
+        ("user:password in the URL", any(url.has_credentials for url in one.addresses)),
+        ("Authorization in header_files", "authorization" in files),
+    ) if given]  # fmt: skip
+    if len(shown) > 1:
+        raise ValueError(f"{' and '.join(shown)} exclude each other; keep one of them")
+    twice = sorted(files & {name.lower() for name in one.headers})
+    if twice:
+        raise ValueError(f"{', '.join(twice)} stands in headers and in header_files; keep one of them")
+    if one.client_key is not None and one.client_cert is None:
+        raise ValueError("client_key needs client_cert")
+
+
+class Alertmanager(Spec):
+    """The Alertmanagers that palanca pushes to and reads silences of."""
+
+    urls: tuple[Url, ...] = Field(
+        default=(), description="All of them, those of a cluster each by itself; one that is down is no loss."
+    )
+    push: bool = Field(
+        default=True,
+        description="Push alerts of the rules that no rule file of Prometheus can say, and keep them alive.",
+    )
+    silences: bool = Field(default=True, description="Read silences, and show them at the findings that they mute.")
+    bearer_file: File | None = Field(default=None, description="File with a bearer token for them.")
+    basic_file: File | None = Field(default=None, description="File with `user:password` for them.")
+    headers: Mapping[HeaderName, HeaderValue] = Field(
+        default_factory=dict, description="HTTP headers that are no secrets, such as `X-Scope-OrgID`."
+    )
+    header_files: Mapping[HeaderName, File] = Field(
+        default_factory=dict, description="HTTP headers with the files that hold their values."
+    )
+    ca_file: File | None = Field(default=None, description="Certificate authorities (PEM) in place of the system's.")
+    client_cert: File | None = Field(default=None, description="Client certificate (PEM).")
+    client_key: File | None = Field(default=None, description="Its key (PEM).")
+    insecure: bool = Field(default=False, description="Do not check their certificates.")
+    timeout: Timeout = Field(default=10.0, description="Longest time for one request, 1s to 5m.")
+
+    @field_validator("headers")
+    @classmethod
+    def _no_credentials(cls, headers: Mapping[str, object]) -> Mapping[str, object]:
+        return _without_credentials(headers)
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Alertmanager:
+        shown = [url.shown for url in self.urls]
+        twice = sorted({url for url in shown if shown.count(url) > 1})
+        if twice:
+            raise ValueError(f"{', '.join(twice)} stands there twice; keep one of them")
+        _one_credential(self)
+        return self
+
+    @property
+    def addresses(self) -> tuple[Address, ...]:
+        """What is asked."""
+        return self.urls
 
 
 class History(Spec):
@@ -347,6 +401,9 @@ class Settings(Spec):
     listen: Listen = Field(default=Listen(), description="Where the service answers.")
     auth: Auth = Field(default=Auth(), description="Who may ask.")
     sources: tuple[SourceSettings, ...] = Field(default=(), description="Where metrics come from: one or many.")
+    alertmanager: Alertmanager = Field(
+        default=Alertmanager(), description="Alertmanagers to push to and to read silences of."
+    )
     history: History = Field(default=History(), description="Where findings are remembered.")
     notify: Notify = Field(default=Notify(), description="Who is told, and how.")
     log: Log = Field(default=Log(), description="What the service writes to stderr.")

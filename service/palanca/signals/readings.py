@@ -174,15 +174,23 @@ def _measured(context: _Context, signal: Signal) -> SignalReadings:
     return SignalReadings(values, states, np.zeros_like(effective) if instant else effective)
 
 
+def possible_range(signal: Signal) -> tuple[float | None, float | None]:
+    """Smallest and largest value that a signal of one leaf can have; None where there is no bound."""
+    if signal.kind not in _GAUGES:
+        return None, None
+    return 0.0, 1 + _ROUNDING if signal.unit == "ratio" else None
+
+
 def _impossible(signal: Signal, values: Array) -> NDArray[np.bool_]:
     """Where one leaf says nothing: only what divides may be NaN or infinite, no gauge is below 0, no share above 1."""
     if signal.quantile is not None:
         return np.isinf(values)
     lost = ~np.isfinite(values)
-    if signal.kind in _GAUGES:
-        lost |= values < 0
-        if signal.unit == "ratio":
-            lost |= values > 1 + _ROUNDING
+    low, high = possible_range(signal)
+    if low is not None:
+        lost |= values < low
+    if high is not None:
+        lost |= values > high
     return lost
 
 
@@ -273,4 +281,4 @@ def _expression(context: _Context, signal: Signal, done: dict[str, SignalReading
     return SignalReadings(np.where(states >= State.ABSENT, np.nan, values), states, window)
 
 
-__all__ = ["HEARTBEAT", "larger", "read"]
+__all__ = ["HEARTBEAT", "larger", "possible_range", "read"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -57,6 +57,10 @@ class History:
             column = self._columns[key] = _Column(name, _labels(labels, instance))
         column.times.append(time)
         column.values.append(value)
+
+    def keep_only(self, instances: Container[str]) -> None:
+        """Forget every server but these."""
+        self._columns = {key: column for key, column in self._columns.items() if key[0] in instances}
 
     def span(self) -> tuple[float, float]:
         """First and last time of a scrape, unix seconds; both 0 without any."""

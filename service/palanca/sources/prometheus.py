@@ -144,17 +144,24 @@ class Prometheus:
         data = answer.json()["data"]
         return str(data.get("version", "")) if isinstance(data, dict) else ""
 
-    def rules(self) -> tuple[dict[str, str], frozenset[str]]:
-        """Expressions of the loaded rules by ``group/name``, and the names that recording rules make.
+    def rule_groups(self) -> list[dict[str, Any]]:
+        """Groups of the loaded rules, as ``/api/v1/rules`` tells them.
 
         Raises ``SourceError``, also where the API has no rules.
         """
         data = self._session.request("GET", f"{self.url}/api/v1/rules").json()["data"]
         groups = data.get("groups") if isinstance(data, dict) else None
+        return [group for group in groups if isinstance(group, dict)] if isinstance(groups, list) else []
+
+    def rules(self) -> tuple[dict[str, str], frozenset[str]]:
+        """Expressions of the loaded rules by ``group/name``, and the names that recording rules make.
+
+        Raises ``SourceError``, also where the API has no rules.
+        """
         queries: dict[str, str] = {}
         recorded: set[str] = set()
-        for group in groups if isinstance(groups, list) else ():
-            rules = group.get("rules") if isinstance(group, dict) else None
+        for group in self.rule_groups():
+            rules = group.get("rules")
             for rule in rules if isinstance(rules, list) else ():
                 if isinstance(rule, dict):
                     name = str(rule.get("name", ""))

@@ -91,6 +91,15 @@ class ScrapeSource:
         for state in self._states.values():
             state.server.stop()
 
+    def take_over(self, other: ScrapeSource) -> None:
+        """Go on with the samples of another source, those of the servers that both know."""
+        with other._lock:
+            history, other._collector.history = other._collector.history, None
+        if history is not None:
+            history.keep_only(self._states)
+            with self._lock:
+                self._collector.history = history
+
     def scrape(self, catalogue: Catalogue) -> None:
         """Scrape every server once, to fill the rolling window between questions. Failures become ``up`` 0."""
         with self._lock, suppress(SourceError):
@@ -107,13 +116,17 @@ class ScrapeSource:
         with self._lock:
             first = self._collector.history is None
             if first and question.at is not None:
-                raise UsageError("--at: a direct scrape knows only now (ask a Prometheus or a recording)")
+                raise UsageError(
+                    "a direct scrape knows only now: no moment can be chosen (ask a Prometheus or a recording)"
+                )
             history = self._collector.collect(catalogue, schedule(self._wait) if first else [0.0])
             start, newest = history.span()
             store = history.store()
             end = newest if question.at is None else question.at
             if not start <= end <= newest:
-                raise UsageError(f"--at {rfc3339(end)}: scraped from {rfc3339(start)} to {rfc3339(newest)} only")
+                raise UsageError(
+                    f"{rfc3339(end)} cannot be known: scraped from {rfc3339(start)} to {rfc3339(newest)} only"
+                )
             grid = grid_of(catalogue, start, end, self._spacing(start, newest))
             reader = SampleReader(store, catalogue.metrics, grid, matchers=question.matchers, servers=True)
             if question.matchers and not reader.discover().targets:

@@ -52,7 +52,7 @@ class PrometheusSource:
         now = self._clock()
         end = now if question.at is None else question.at
         if end > now + FUTURE_S:
-            message = f"--at {rfc3339(end)} is in the future; it is {rfc3339(now)}"
+            message = f"{rfc3339(end)} is in the future; it is {rfc3339(now)}"
             raise UsageError(message)
         grid = grid_for(catalogue, round(end, 3))
 

@@ -1,0 +1,57 @@
+"""Every name that the exported files give to something: recorded series, alerts, labels, annotations, groups."""
+
+from __future__ import annotations
+
+from palanca.model import SCOPE_LABELS
+from palanca.units import Unit
+
+ENGINE = "palanca:engine:info"
+"""1 for each engine with vLLM series in the last hour; what is known of servers only is joined onto it."""
+SERVER_JOIN = ("cluster", "namespace", "job", "instance")
+"""Labels that a server-wide series (``up``, ``http_*``, ``process_*``) shares with its engines."""
+SCOPE = SCOPE_LABELS
+"""Labels that the engines of one model share."""
+IDENTITY = ("cluster", "namespace", "job", "instance", "model_name", "engine", "ReplicaId")
+"""Labels that tell engines apart; those that an engine lacks match as empty ones."""
+
+PREFIX = "Vllm"
+WATCHDOG, PALANCA_DOWN, PALANCA_STALE = "Watchdog", "PalancaDown", "PalancaStale"
+SERIES_MISSING, SERIES_ABSENT = "up-without-series", "series-absent"
+"""Guards, named like rules: the prefix of alerts stands before them."""
+
+SEVERITY, CAUSE, RULE, MATURITY, OVERRIDE = "severity", "cause", "palanca_rule", "maturity", "palanca_override"
+OBJECTIVE, LONG_WINDOW, SHORT_WINDOW = "objective", "long_window", "short_window"
+OWN_LABELS = frozenset({SEVERITY, CAUSE, RULE, MATURITY, OVERRIDE, OBJECTIVE, LONG_WINDOW, SHORT_WINDOW, "alertname"})
+
+SUMMARY, DESCRIPTION = "summary", "description"
+RUNBOOK_URL, DASHBOARD_URL, DIAGNOSE_URL = "runbook_url", "dashboard_url", "diagnose_url"
+
+MATRIX_GROUP, SLO_GROUP, GUARD_GROUP = "palanca", "palanca-slo", "palanca-guard"
+
+_LONG = {"s": "second", "min": "minute"}
+_LONG_PLURAL = {"s": "seconds", "min": "minutes"}
+
+
+def alert_name(rule_id: str, prefix: str = PREFIX) -> str:
+    """Name of the alert of a rule: ``kv-cache-saturated`` -> ``VllmKvCacheSaturated``."""
+    return prefix + "".join(word.capitalize() for word in rule_id.split("-"))
+
+
+def unit_word(text: str) -> str:
+    """A unit as the last part of a name: ``tokens/s`` -> ``tokens_per_second``, ``1/request`` -> ``per_request``."""
+    above, _, below = Unit.parse(text).plural.partition("/")
+    counted = "_".join(_LONG_PLURAL.get(word, word) for word in above.split() if word != "1")
+    divided = "_".join(_LONG.get(word, word) for word in below.split())
+    if not divided:
+        return counted
+    return f"{counted}_per_{divided}" if counted else f"per_{divided}"
+
+
+def recorded(signal: str, unit: str) -> str:
+    """Name of the recorded series of a signal: ``palanca:ttft_p99:seconds``."""
+    return f"palanca:{signal}:{unit_word(unit)}"
+
+
+def fleet_recorded(function: str, signal: str, unit: str) -> str:
+    """Name of the series with a function over the engines of a model: ``palanca:load_fleet_mean:requests``."""
+    return recorded(f"{signal}_{function}", "engines" if function == "fleet_count" else unit)

@@ -1,0 +1,264 @@
+"""Values of signals at which an alert must fire or stay quiet, found by search.
+
+For each part of a condition there are values at which the condition would say something else without that part.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from palanca import expressions
+from palanca.engine import ReadingsEnvironment
+from palanca.expressions import FLEET, Call, Logic, Node, Not
+from palanca.model import Readings, SignalReadings, SourceInfo, State, Target, Truth
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from palanca.alerting.matrix import Exported
+    from palanca.alerting.recording import Recorder
+    from palanca.model import Catalogue
+
+    Numbers = NDArray[np.float64]
+    Values = Mapping[str, Numbers]
+    """Values ``[engines, samples]`` of each signal."""
+    Wanted = Callable[[Values], NDArray[np.bool_]]
+
+_SAMPLES = 20_000
+_ROUNDS = 20
+_NEAR = 10_000
+_FLEET_SIZE = 3
+_FACTORS = (0.1, 0.5, 0.9, 1.1, 1.5, 2.0, 5.0, 20.0)
+_DIGITS = 3
+_CLOSE = (0.95, 0.98, 0.99, 1.0, 1.02)
+_SOME = 0.15
+_FIRES = "fires"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Signals of each engine, and where the alert holds. ``resolved`` are values at which it ends."""
+
+    name: str
+    engines: tuple[Mapping[str, float], ...]
+    holds: tuple[bool, ...]
+    resolved: tuple[Mapping[str, float], ...] = ()
+
+
+class Search:
+    """Finds the trials of one alert."""
+
+    def __init__(self, one: Exported, catalogue: Catalogue, recorder: Recorder) -> None:
+        self._one, self._catalogue, self._recorder = one, catalogue, recorder
+        self._node = expressions.parse(one.rule.when)
+        fleet = any(isinstance(part, Call) and part.function in FLEET for part in expressions.walk(self._node))
+        self._engines = _FLEET_SIZE if fleet else 1
+        used = [name for name in expressions.names(self._node) if name in catalogue.signals]
+        self._named = tuple(used)
+        self._order = recorder.ordered(name for name in used if recorder.available(name))
+        self.inputs = tuple(name for name in self._order if not recorder.needs(name))
+        self._random = np.random.default_rng(zlib.crc32(one.rule.id.encode()))
+
+    @property
+    def fleet(self) -> bool:
+        """Whether engines are compared with each other."""
+        return self._engines > 1
+
+    def trials(self) -> tuple[Trial, ...]:
+        """Firing, quiet and missing: what tells every part of the condition, and every signal, from none.
+
+        Empty where no values are found at which the condition holds.
+        """
+        fires = self._found.get(_FIRES)
+        if fires is None:
+            return ()
+        made = [self._trial(name, values) for name, values in self._found.items() if values is not None]
+        quiet = next((one for one in made if not any(one.holds)), None)
+        if quiet is None:
+            nothing = self._pick(self._around(fires), self._nowhere)
+            made.append(quiet := self._trial("quiet", nothing or fires))
+        made[0] = replace(made[0], resolved=quiet.engines)
+        made += [self._trial(f"missing {name}", fires, without=name) for name in self.inputs]
+        unique: dict[object, Trial] = {}
+        for one in made:
+            unique.setdefault(tuple(tuple(sorted(engine.items())) for engine in one.engines), one)
+        return tuple(unique.values())
+
+    def untold(self) -> list[str]:
+        """Parts of the condition that no values tell from none: they say nothing, or the search is too short."""
+        return [name for name, values in self._found.items() if values is None] if self._found else [_FIRES]
+
+    @cached_property
+    def _found(self) -> dict[str, Values | None]:
+        """Values at which the condition holds, and those that tell each of its parts from none."""
+        fires = self._find(lambda values: self._truth(self._node, values))
+        if fires is None:
+            return {}
+        made: dict[str, Values | None] = {_FIRES: fires}
+        firing = [fires]
+        for name, mutant in _mutants(self._node):
+            made[name] = values = self._telling(mutant, firing)
+            if values is not None and self._truth(self._node, values).any():
+                firing.append(values)
+        return made
+
+    # --- search ----------------------------------------------------------------------------------
+
+    def _telling(self, mutant: Node, firing: Sequence[Values]) -> Values | None:
+        """Values where the mutant says something else: near those that fire, else anywhere."""
+
+        def differs(values: Values) -> NDArray[np.bool_]:
+            return self._truth(self._node, values) ^ self._truth(mutant, values)
+
+        for _ in range(_ROUNDS):
+            for near in firing:
+                found = self._pick(self._around(near), differs)
+                if found is not None:
+                    return found
+        return self._find(differs)
+
+    def _find(self, wanted: Wanted) -> Values | None:
+        for _ in range(_ROUNDS):
+            found = self._pick(self._anything(), wanted)
+            if found is not None:
+                return found
+        return None
+
+    def _nowhere(self, values: Values) -> NDArray[np.bool_]:
+        return np.asarray(~self._truth(self._node, values).any(axis=0, keepdims=True))
+
+    @staticmethod
+    def _pick(values: Values, wanted: Wanted) -> Values | None:
+        hits = np.flatnonzero(wanted(values).any(axis=0))
+        return {name: table[:, hits[:1]] for name, table in values.items()} if hits.size else None
+
+    def _anything(self) -> Values:
+        return self._related({name: self._drawn(name, (self._engines, _SAMPLES)) for name in self.inputs})
+
+    def _around(self, fires: Values) -> Values:
+        """Change up to four signals of what fires."""
+        shape = (self._engines, _NEAR)
+        chosen = self._random.integers(0, len(self.inputs), (4, _NEAR))
+        drawn = self._related({name: self._drawn(name, shape) for name in self.inputs})
+        return {
+            name: np.where((chosen == index).any(axis=0), drawn[name], fires[name])
+            for index, name in enumerate(self.inputs)
+        }
+
+    def _related(self, values: dict[str, Numbers]) -> Values:
+        """Let some values be nearly those of another signal of the same unit, and some engines of several have none."""
+        units = {name: self._catalogue.signals[name].unit for name in values}
+        for name in self.inputs:
+            alike = [other for other in self.inputs if units[other] == units[name] and other != name]
+            if alike:
+                other = values[alike[int(self._random.integers(len(alike)))]]
+                close = _rounded(other * self._random.choice(_CLOSE, other.shape))
+                values[name] = np.where(self._random.random(other.shape) < _SOME, close, values[name])
+        if self.fleet:
+            for name, table in values.items():
+                values[name] = np.where(self._random.random(table.shape) < _SOME, np.nan, table)
+        return values
+
+    def _drawn(self, name: str, shape: tuple[int, int]) -> Numbers:
+        """Values beside the numbers of the condition, of which those of the same unit come first."""
+        signal, rule = self._catalogue.signals[name], self._one.rule
+        named = [one for one in expressions.names(self._node) if one in self._one.values]
+        same = [
+            self._one.values[one]
+            for one in named
+            if (rule.thresholds[one].unit if one in rule.thresholds else self._catalogue.facts[one].unit) == signal.unit
+        ]
+        every = [self._one.values[one] for one in named]
+        pool = np.array([value * factor for value in [*same, *same, *every, 1.0] for factor in _FACTORS] + [0.0, *same])
+        wide = 10 ** self._random.uniform(-3, 5, shape)
+        values = np.where(self._random.random(shape) < 0.7, self._random.choice(pool, shape), wide)  # noqa: PLR2004
+        if signal.unit == "ratio" and signal.kind in {"avg", "max", "min", "now", "present"}:
+            values = np.minimum(values, 1.0)
+        if signal.present is not None:
+            values = np.where(values > 0.5, 1.0, 0.0)  # noqa: PLR2004
+        return _rounded(values)
+
+    # --- truth -----------------------------------------------------------------------------------
+
+    def _truth(self, node: Node, values: Values) -> NDArray[np.bool_]:
+        """Where a condition holds, ``[engines, samples]``; what is not given is missing."""
+        samples = max((table.shape[1] for table in values.values()), default=1)
+        shape = (self._engines, samples)
+        everything: dict[str, Numbers] = dict(values)
+        for name in self._order:
+            signal = self._catalogue.signals[name]
+            if name in everything:
+                continue
+            if signal.expr is not None and all(part in everything for part in self._recorder.needs(name)):
+                environment = self._environment(everything, shape)
+                everything[name] = np.broadcast_to(
+                    expressions.number(expressions.parse(signal.expr), environment), shape
+                )
+            elif signal.expr is None and signal.fallback in everything:
+                everything[name] = everything[signal.fallback]
+        truth = expressions.holds(node, self._environment(everything, shape))
+        return np.equal(np.broadcast_to(truth, shape), Truth.TRUE)
+
+    def _environment(self, values: Values, shape: tuple[int, int]) -> ReadingsEnvironment:
+        engines, samples = shape
+        empty = np.full(shape, np.nan)
+        signals = {}
+        for name in {*self._order, *self._named}:
+            table = values.get(name, empty)
+            here = name in values
+            lost = State.ABSENT if self._recorder.available(name) else State.NOT_APPLICABLE
+            states = np.full(shape, State.OK if here else lost, dtype=np.uint8)
+            signals[name] = SignalReadings(table, states, np.zeros(shape))
+        readings = Readings(
+            targets=tuple(Target.of({"instance": str(number)}) for number in range(engines)),
+            times=np.arange(samples, dtype=np.float64),
+            signals=signals,
+            covered=np.zeros(engines),
+            facts=tuple({} for _ in range(engines)),
+            versions=tuple(None for _ in range(engines)),
+            source=SourceInfo("trials", ""),
+        )
+        return ReadingsEnvironment(readings, dict(self._one.values))
+
+    def _trial(self, name: str, values: Values, without: str | None = None) -> Trial:
+        kept = {signal: table for signal, table in values.items() if signal != without}
+        holds = self._truth(self._node, kept)
+        engines = tuple(
+            {signal: float(table[row, 0]) for signal, table in kept.items() if not np.isnan(table[row, 0])}
+            for row in range(self._engines)
+        )
+        return Trial(name, engines, tuple(bool(one) for one in holds[:, 0]))
+
+
+def _rounded(values: Numbers) -> Numbers:
+    """Values as short as people write them."""
+    size = np.floor(np.log10(np.where(values == 0, 1.0, np.abs(values))))
+    scale = 10.0 ** (_DIGITS - 1 - size)
+    return np.asarray(np.round(values * scale) / scale, dtype=np.float64)
+
+
+def _mutants(node: Node) -> Iterator[tuple[str, Node]]:
+    """The condition without each of its parts: what was left out, and what is left."""
+    match node:
+        case Logic(op=op, parts=parts):
+            for index, part in enumerate(parts):
+                rest = (*parts[:index], *parts[index + 1 :])
+                yield _left_out(op, part), rest[0] if len(rest) == 1 else Logic(op, rest, node.column)
+                for name, inner in _mutants(part):
+                    yield name, Logic(op, (*parts[:index], inner, *parts[index + 1 :]), node.column)
+        case Not(part=part):
+            for name, inner in _mutants(part):
+                yield name, Not(inner, node.column)
+        case _:
+            return
+
+
+def _left_out(op: str, part: Node) -> str:
+    return f"{'unless' if op == 'and' else 'by'} {expressions.text(part)}"

@@ -1,0 +1,136 @@
+"""``palanca alerts export``: the matrix as files for Prometheus."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from palanca.commands import options
+from palanca.commands.alert_routing import Route, routed
+
+app = typer.Typer(no_args_is_help=True, help="Write alert rules for Prometheus.")
+# A further format is a line in palanca.alerting.export.FORMATS and a word here.
+Format = Literal["prometheus", "operator", "alertmanager", "templates", "tests"]
+
+
+@app.callback()
+def _alerts() -> None:
+    """Keep ``export`` a command of its own while it is the only one."""
+
+
+@app.command("export")
+@routed
+def export(
+    *,
+    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write all files into this folder.")] = None,
+    form: Annotated[Format | None, typer.Option("--format", help="Print one file instead.")] = None,
+    vllm: Annotated[
+        str, typer.Option("--vllm", metavar="RELEASES", help="Releases of vLLM: 0.33, 0.24.0-0.33.0, 0.24+ or all.")
+    ] = "all",
+    prefix: Annotated[
+        list[str] | None,
+        typer.Option("--prefix", metavar="TEXT", help="Prefix of vLLM's metric names (repeatable), e.g. ray_vllm_."),
+    ] = None,
+    selector: Annotated[
+        str, typer.Option("--selector", metavar="MATCHERS", help="""Targets that are meant, e.g. 'job="vllm"'.""")
+    ] = "",
+    rule: Annotated[
+        list[str] | None, typer.Option("--rule", metavar="ID", help="Only this rule, or a glob (repeatable).")
+    ] = None,
+    severity: Annotated[
+        list[str] | None, typer.Option("--severity", metavar="WORD", help="Only alerts of this severity (repeatable).")
+    ] = None,
+    alert_prefix: Annotated[
+        str, typer.Option("--alert-prefix", metavar="TEXT", help="Beginning of the names of alerts.")
+    ] = "Vllm",
+    label: Annotated[
+        list[str] | None, typer.Option("--label", metavar="NAME=VALUE", help="Label of every alert (repeatable).")
+    ] = None,
+    interval: Annotated[
+        str, typer.Option("--interval", metavar="DURATION", help="How often the rules are evaluated, 1s to 1m.")
+    ] = "15s",
+    external_url: Annotated[
+        str | None, typer.Option("--external-url", metavar="URL", help="Where people reach palanca, for links.")
+    ] = None,
+    dashboard_url: Annotated[
+        str | None, typer.Option("--dashboard-url", metavar="URL", help="A Grafana dashboard, for links.")
+    ] = None,
+    guards: Annotated[
+        bool, typer.Option("--guards/--no-guards", help="Alerts on vanished series and on palanca itself.")
+    ] = True,
+    palanca_job: Annotated[
+        str, typer.Option("--palanca-job", metavar="JOB", help="The job that scrapes palanca, for the guards.")
+    ] = "palanca",
+    route: Route,
+    config: options.Config = None,
+    rules: options.Rules = None,
+) -> None:
+    """Write the rules of the matrix as recording rules and alerts, tests for them, and Alertmanager's configuration.
+
+    Thresholds and objectives per model come from the settings (--config). What no expression can say is listed in the
+    header of the files, with the reason.
+    """
+    from palanca.alerting.export import FORMATS
+    from palanca.alerting.matrix import Matrix
+    from palanca.alerting.options import Options, matchers, release_range
+    from palanca.settings import load, matrix
+    from palanca.settings.alerts import with_settings
+
+    if (out is None) == (form is None):
+        raise options.usage("nothing to write to" if out is None else "--out and --format exclude each other",
+                            "--out DIR writes all files, --format prometheus prints one")  # fmt: skip
+    settings = load(config, {}).settings if config is not None else None
+    catalogue, _ = matrix(rules or (settings.rules if settings is not None else None))
+    chosen = Options(
+        alert_prefix=alert_prefix,
+        releases=release_range(vllm, catalogue.metrics),
+        prefixes=tuple(prefix or ("vllm:",)),
+        selector=matchers(selector),
+        rules=tuple(rule or ()),
+        severities=tuple(_severity(one) for one in severity or ()),
+        labels=_labels(label or []),
+        interval=options.positive(interval, "--interval"),
+        external_url=external_url,
+        dashboard_url=dashboard_url,
+        guards=guards,
+        palanca_job=palanca_job,
+        routing=route.routing(),
+    )
+    if settings is not None:
+        chosen = with_settings(chosen, settings)
+    made = Matrix(catalogue, chosen)
+    if form is not None:
+        options.say(FORMATS[form].write(made).rstrip("\n"))
+        return
+    _write(out or Path(), {one.file: one.write(made) for one in FORMATS.values()})
+    for name, reason in sorted(made.left_out.items()):
+        typer.echo(f"left out: {name}: {reason}", err=True)
+
+
+def _severity(text: str) -> Literal["critical", "warning", "info"]:
+    match text:
+        case "critical" | "warning" | "info":
+            return text
+        case _:
+            raise options.usage(f"--severity {text!r} is not a severity", "critical, warning or info")
+
+
+def _labels(texts: list[str]) -> dict[str, str]:
+    made: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise options.usage(f"--label {text!r} is not NAME=VALUE", "e.g. --label team=inference")
+        made[name] = value
+    return made
+
+
+def _write(folder: Path, files: dict[str, str]) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            (folder / name).write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise options.usage(f"--out {folder}: {error.strerror}", "give a folder that can be written") from None

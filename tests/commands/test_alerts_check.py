@@ -1,0 +1,91 @@
+"""``palanca alerts check`` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.engines import ROOT
+from tests.linting.linted import file_of
+from tests.servers import Reply, Request, answering, free_port
+from tests.test_cli import palanca
+
+DEAD = file_of({"expr": "vllm:gpu_cache_usage_perc > 0.9"})
+CLEAN = file_of({"expr": "vllm:kv_cache_usage_perc > 0.9"})
+WARNED = file_of({"expr": "vllm:kv_cache_usage_perc > 0.9", "for": None})
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "code"),
+    [
+        (CLEAN, (), 0),
+        (DEAD, (), 1),
+        (DEAD, ("--vllm", "0.10"), 0),
+        (DEAD, ("--vllm", "0.10", "--fail-on", "info"), 1),
+        (DEAD, ("--fail-on", "never"), 0),
+        (WARNED, (), 1),
+        (WARNED, ("--fail-on", "error"), 0),
+        (CLEAN, ("--scrape-interval", "1m"), 0),
+        ("a: b\n", (), 2),
+        (CLEAN, ("--vllm", "9.9"), 2),
+        (CLEAN, ("--vllm", "new"), 2),
+        (CLEAN, ("--scrape-interval", "0s"), 2),
+    ],
+)
+def test_exit_codes(tmp_path: Path, text: str, arguments: tuple[str, ...], code: int) -> None:
+    file = tmp_path / "rules.yml"
+    file.write_text(text)
+    done = palanca("alerts", "check", file, *arguments)
+    assert code == done.returncode, done.stdout + done.stderr
+
+
+def test_what_can_be_read_is_checked_beside_what_cannot(tmp_path: Path) -> None:
+    """The findings on stdout, the faults on stderr, exit code 2."""
+    for name, text in (("a.yml", DEAD), ("b.yml", "x: [")):
+        (tmp_path / name).write_text(text)
+    done = palanca("alerts", "check", tmp_path)
+    assert 2 == done.returncode
+    assert f"{tmp_path}/a.yml:10:11: error: Case: vllm:gpu_cache_usage_perc was removed in 0.12.0" in done.stdout
+    assert f"{tmp_path}/b.yml:1:5: not YAML" in done.stderr
+    document = json.loads(palanca("alerts", "check", tmp_path, "--format", "json").stdout)
+    assert [f"{tmp_path}/b.yml"] == [one["file"] for one in document["unreadable"]]
+
+
+def test_standard_input() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "palanca.cli", "alerts", "check", "-", "--format", "github"],
+        input=DEAD, check=False, capture_output=True, text=True, timeout=60,
+        env={"PYTHONPATH": str(ROOT / "service"), "PATH": "/usr/bin:/bin"},
+    )  # fmt: skip
+    assert 1 == done.returncode
+    assert done.stdout.startswith("::error file=-,line=10,col=11,title=removed-name::Case: ")
+
+
+def test_nothing_to_check() -> None:
+    done = palanca("alerts", "check")
+    assert (2, True) == (done.returncode, "give FILE... or --prometheus URL" in done.stderr)
+
+
+def test_rules_of_a_prometheus() -> None:
+    """Without a file its own rules are checked; places count in the expression."""
+    rule = {"name": "Full", "type": "alerting", "query": "max(vllm:gpu_cache_usage_perc) > 0.9", "duration": 300}
+
+    def answer(request: Request) -> Reply:
+        data: object = {"groups": [{"name": "g", "file": "/etc/a.yml", "rules": [rule]}]}
+        if "query" in request.path:
+            data = {"resultType": "vector", "result": []}
+        return Reply(body=json.dumps({"status": "success", "data": data}).encode())
+
+    with answering(answer) as server:
+        done = palanca("alerts", "check", "--prometheus", server.url)
+    assert 1 == done.returncode
+    assert "/etc/a.yml: g/Full: expression 1:5: error: Full: vllm:gpu_cache_usage_perc was removed" in done.stdout
+    assert "expression 1:5: warning: Full: vllm:gpu_cache_usage_perc found no series in the last hour" in done.stdout
+
+
+def test_a_prometheus_that_is_down() -> None:
+    done = palanca("alerts", "check", "--prometheus", f"http://127.0.0.1:{free_port()}")
+    assert (3, True) == (done.returncode, "refused" in done.stderr)
