@@ -12,13 +12,15 @@ from tests.app.test_assembly import EU, made
 from tests.notify.rooms import Clock
 from tests.servers import free_port
 from tests.serving import PALANCA, environment
-from tests.settings.files import faults, secret, settings, written
+from tests.settings.files import faults, loaded, secret, settings, written
 from tests.slack import CHANNEL, TOKEN, FakeSlack, slack
 
+from palanca.errors import UsageError
 from palanca.notify.routing import Quiet, Route, Routing
 from palanca.notify.slack import Bot, IncomingWebhook
 from palanca.notify.webhook import Webhook
 from palanca.render.notice import Places
+from palanca.settings.checkup import check_all
 
 HOOKS = "notify: {slack: [{name: ops, webhook_url_file: hook}], webhooks: [{name: pager, url: 'https://pager/in'}]"
 
@@ -183,3 +185,17 @@ def test_nobody_to_tell(tmp_path: Path) -> None:
     assert (2, "palanca: there is nobody to be told; add receivers under notify.slack or notify.webhooks\n") == (
         done.returncode, done.stderr
     )  # fmt: skip
+
+
+def test_authorities_of_receivers_are_checked(tmp_path: Path) -> None:
+    """By ``palanca config check``; a service with such a file does not start."""
+    secret(tmp_path, "hook", "https://hooks.slack.com/services/x")
+    written(tmp_path, "no certificate", "ca.pem")
+    text = "notify: {slack: [{name: a, webhook_url_file: hook, ca_file: ca.pem}], "
+    text += "webhooks: [{name: b, url: 'https://x', ca_file: none.pem}]}"
+    found = [str(one) for one in check_all(loaded(tmp_path, text)).faults]
+    assert ["ca.pem has no certificates that can be used", "none.pem cannot be read"] == [
+        one.partition(f"{tmp_path}/")[2].partition(f"{tmp_path}/")[2].partition(":")[0] for one in found
+    ]
+    with pytest.raises(UsageError, match="notify: a ca_file cannot be used"):
+        made(tmp_path, f"{EU}{text}")

@@ -498,7 +498,9 @@ def test_a_courier(room: Rooms) -> None:
     courier.post(one, START + 120, to=("ops",))
     made.run()
     assert "post" == ear.kinds[-1]
-    assert () == courier.post(Notice("x", "firing", "info", "x"), START)
+    assert ("ops",) == courier.post(Notice("x", "firing", "info", "x"), START)
+    made.routes = (Route(("ops",)),)
+    assert () == courier.post(Notice("y", "firing", "info", "y"), START)
 
 
 def test_polls_do_not_end_what_others_told(room: Rooms) -> None:

@@ -24,10 +24,13 @@ class Courier:
 
         Once this returns, the notice is stored and will be sent. Notices of one ``key`` are one message: the same again
         changes nothing, another state or content changes that message where the receiver can, and after ``resolved``
-        the next one is a new message. ``to`` names receivers in place of the routes. Raises ``HistoryError`` where it
+        the next one is a new message. ``to`` names receivers in place of the routes. Without any route all
+        receivers are told, of whatever severity: somebody has found it worth telling. Raises ``HistoryError`` where it
         could not be stored: then try again later.
         """
         routing = self._routing()
+        if to is None and not routing.routes:
+            to = routing.receivers
         addressees = routing.addressees(notice, now) if to is None else chosen(routing, to, notice, now)
         if self._outbox.post([Posting(notice, addressees)], now):
             self._nudge()
