@@ -157,7 +157,7 @@ def follow(programs: Programs, serve: list[str], urls: dict[str, str], fake: Fak
         return {one["labels"]["alertname"]: one["status"]["state"] for one in found}
 
     def told() -> list[Any]:
-        return [one for one in fake.roots if "KV cache is full" in one.whole]
+        return [one for one in fake.roots if "KV cache is full" in one.title]
 
     until(lambda: asked(f"{urls['palanca']}/readyz")["ready"], 90, "palanca is ready")
     until(lambda: alerts().get("VllmKvCacheSaturated") == "active", FIRES_S, "VllmKvCacheSaturated fires")
@@ -167,7 +167,7 @@ def follow(programs: Programs, serve: list[str], urls: dict[str, str], fake: Fak
         "its symptoms are muted",
     )
     muted = sorted(name for name, state in alerts().items() if state == "suppressed")
-    print(f"          muted: {', '.join(muted)}", flush=True)
+    print(f"          muted: {', '.join(muted)}; not: {', '.join(sorted(set(alerts()) - set(muted)))}", flush=True)
     until(told, 120, "one message has arrived in Slack")
     programs.kill("palanca")
     programs.start("palanca", serve)
@@ -177,6 +177,7 @@ def follow(programs: Programs, serve: list[str], urls: dict[str, str], fake: Fak
     message = told()[0]
     check("num-gpu-blocks-override" in message.whole, "the message has the recommendation")
     until(lambda: "esolved" in told()[0].title, RESOLVES_S, "the message says resolved")
+    print(f"          {json.dumps(told()[0].body, ensure_ascii=False)[:1500]}")
     check(len(told()) == 1, "there is one message in all")
     check(not fake.problems, f"Slack had nothing to refuse: {fake.problems}")
     print(f"          titles in the channel: {[one.title for one in fake.roots]}")

@@ -94,3 +94,13 @@ def test_what_is_left_out_is_said() -> None:
     said = notice_of(old, PLACES).what
     assert "left out 3 more alerts" in said
     assert "The diagnosis is old (90 s): refused." in said
+
+
+def test_an_alert_that_is_explained_by_a_finding() -> None:
+    """The burn rate of an objective keeps its title; what palanca finds there is why."""
+    group = enriched((target(0), saturated()))
+    objective = replace(group.alerts[0], rule=None)
+    notice = notice_of(replace(group, alerts=(objective,)), PLACES)
+    assert "KV cache is full" == notice.title  # of the annotations
+    assert notice.what.startswith(f"Usage 0.97. {saturated().title}: ")
+    assert notice.proposal is not None

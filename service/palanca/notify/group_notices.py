@@ -65,6 +65,11 @@ def _of_findings(group: EnrichedGroup, roots: list[Accused], places: Places, cat
     targets = [report.target for report, _ in members]
     promql = next((one.promql for one in members[0][1].evidence if one.promql), "")
     labels = scope_labels(targets[0])
+    # An alert of something else, such as an objective, keeps its own words; what palanca finds is why.
+    words: dict[str, str] = {}
+    if all(one.rule != rule for one in group.alerts) and first is not None:
+        title, said = _words(group.group)
+        words = {"title": title, "what": " ".join(filter(None, [said, f"{first.title}: {first.summary}"]))}
     others = dict.fromkeys(
         one.root.title for one in roots if one.root is not None and one.root.rule != rule
     ) | dict.fromkeys(one.finding.title for one in roots if one.finding is not None and one.finding.role == "symptom")
@@ -78,24 +83,23 @@ def _of_findings(group: EnrichedGroup, roots: list[Accused], places: Places, cat
         links=links_for(places, rule, labels, promql, group.group.common_labels.get("alertname")),
         labels={**labels, **({} if len(targets) > 1 else targets[0].as_dict())},
         symptoms=tuple(others),
+        **words,
     )
 
 
 def _of_labels(group: EnrichedGroup, accused: Mapping[Target, Accused], places: Places) -> Notice:
     """Speak of the alerts themselves: palanca finds nothing there, or does not watch it."""
     sent = group.group
-    first = sent.alerts[0] if sent.alerts else None
-    annotations = {**(first.annotations if first else {}), **sent.common_annotations}
+    title, said = _words(sent)
     labels = {**sent.group_labels, **sent.common_labels}
-    name = labels.get("alertname") or (first.labels.get("alertname", "") if first else "") or "alert"
     rule = next((one.rule for one in group.alerts if one.rule), "") or ""
     count = len(sent.alerts) + sent.left_out
     return Notice(
         key=_key(sent),
         state="firing",
         severity=SEVERITY_OF_OTHERS,
-        title=annotations.get("summary") or name,
-        what=annotations.get("description", ""),
+        title=title,
+        what=said,
         where=plural(count, "alert"),
         labels=labels,
         affected=len(accused),
@@ -103,8 +107,16 @@ def _of_labels(group: EnrichedGroup, accused: Mapping[Target, Accused], places: 
         at=group.time,
         rule=rule,
         cause=labels.get("cause", ""),
-        links=links_for(places, rule, labels, "", name),
+        links=links_for(places, rule, labels, "", labels.get("alertname")),
     )
+
+
+def _words(sent: AlertGroup) -> tuple[str, str]:
+    """Title and description that the alerts have themselves."""
+    first = sent.alerts[0] if sent.alerts else None
+    annotations = {**(first.annotations if first else {}), **sent.common_annotations}
+    labels = {**(first.labels if first else {}), **sent.group_labels, **sent.common_labels}
+    return annotations.get("summary") or labels.get("alertname") or "alert", annotations.get("description", "")
 
 
 class GroupSink:
