@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import typer
 import yaml
 from tests.engines import ROOT
 from tests.settings.files import written
 from tests.test_cli import palanca
 
 from palanca.alerting.export import FORMATS
+from palanca.commands.alerts import app
 
 
 def test_out(tmp_path: Path) -> None:
@@ -55,6 +57,17 @@ def test_options(tmp_path: Path) -> None:
         assert said in done.stdout, said
     assert "gpu_cache_usage_perc" not in done.stdout
     assert "severity: info" not in done.stdout
+
+
+def test_every_option_is_documented() -> None:
+    """In docs/alerts.md; --out and --format in its examples."""
+    page = (ROOT / "docs" / "alerts.md").read_text(encoding="utf-8")
+    command = typer.main.get_command(app).commands["export"]  # type: ignore[attr-defined]
+    options = [option for parameter in command.params for option in parameter.opts]
+    assert "--selector" in options
+    for option in {*options} - {"--guards", "--rules"}:
+        assert f"{option} " in page or f"{option}`" in page, option
+    assert "`--no-guards`" in page
 
 
 @pytest.mark.parametrize(

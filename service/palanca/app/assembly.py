@@ -73,7 +73,7 @@ def plan(made: Effective, *, clock: Clock, timer: Clock) -> Plan:
             _duty(one, access, catalogue, question, settings.interval, clock), catalogue, clock=clock, timer=timer
         )
 
-    alerts = with_settings(Options(), settings).checked(catalogue)
+    alerts = with_settings(Options(), settings)
     watches = tuple(watch(one) for one in settings.sources)
     return Plan(
         catalogue,
