@@ -31,7 +31,7 @@ NOTHING = Reply(body=b'{"status":"success","data":{"resultType":"vector","result
 _ADDRESS = re.compile(r"palanca serves at (https?://\S+) ")
 
 
-def until(found: Callable[[], T | None], seconds: float = 15.0, pause: float = 0.05) -> T:
+def until(found: Callable[[], T | None], seconds: float = 60.0, pause: float = 0.05) -> T:
     """Ask again and again until the answer is neither None nor False nor empty."""
     deadline = time.monotonic() + seconds
     while True:

@@ -26,7 +26,16 @@ def test_out(tmp_path: Path) -> None:
     assert "left out: budget-unfillable: no series shows max_num_seqs (" in done.stderr
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", ["alertmanager", "templates"])
+def test_format_for_alertmanager(name: str) -> None:
+    """Prints the file as it is written."""
+    done = palanca("alerts", "export", "--format", name)
+    assert (0, "") == (done.returncode, done.stderr)
+    kept = {"alertmanager": "alertmanager.yaml", "templates": "palanca.tmpl"}[name]
+    assert (ROOT / "alerts" / kept).read_text(encoding="utf-8").rstrip("\n") == done.stdout.rstrip("\n")
+
+
+@pytest.mark.parametrize("name", ["prometheus", "operator", "tests"])
 def test_format(name: str) -> None:
     """Prints one file."""
     done = palanca("alerts", "export", "--format", name, "--rule", "kv-cache-sat*", "--no-guards")
@@ -60,8 +69,8 @@ def test_options(tmp_path: Path) -> None:
 
 
 def test_every_option_is_documented() -> None:
-    """In docs/alerts.md; --out and --format in its examples."""
-    page = (ROOT / "docs" / "alerts.md").read_text(encoding="utf-8")
+    """In docs/alerts.md, or in docs/alertmanager.md; --out and --format in its examples."""
+    page = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("alerts.md", "alertmanager.md"))
     command = typer.main.get_command(app).commands["export"]  # type: ignore[attr-defined]
     options = [option for parameter in command.params for option in parameter.opts]
     assert "--selector" in options
