@@ -16,8 +16,9 @@ from tests.render.builders import slow_first_token
 from palanca.errors import HistoryError, NotifyError
 from palanca.history.leases import Lease
 from palanca.notify.courier import Courier
-from palanca.notify.dispatcher import LONGEST_AGE_S, MOST_TRIES, wait_after
+from palanca.notify.dispatcher import LONGEST_AGE_S, MOST_TRIES, posted, wait_after
 from palanca.notify.routing import Quiet, Route
+from palanca.notify.webhook import retry_after
 from palanca.outgoing import Delivery, Sent
 from palanca.render.notice import Notice, Remark
 
@@ -512,3 +513,28 @@ def test_polls_do_not_end_what_others_told(room: Rooms) -> None:
     made.see(0, GOOD)
     made.run()
     assert ["firing"] == ear.states
+
+
+# --- what nobody foresaw -------------------------------------------------------------------------
+
+
+class Odd:
+    """A receiver whose answer nobody has foreseen."""
+
+    def send(self, _: Delivery) -> Sent:
+        raise AttributeError("'list' object has no attribute 'get'")
+
+
+def test_an_answer_that_nobody_foresaw() -> None:
+    """It is a failure like others: it may have arrived, and no secret of a library's message is shown."""
+    delivery = Delivery(key="k", kind="test", receiver="ops", now=START)
+    with pytest.raises(NotifyError, match=r"not one of such a server \(AttributeError\)") as told:
+        posted(Odd(), delivery)
+    assert told.value.unsure
+
+
+@pytest.mark.parametrize("text", ["9" * 400, "Mon, 01 Jan 99999 00:00:00 GMT", "soon", "\u0663"])
+def test_odd_times_to_wait(text: str) -> None:
+    """No header ends the thread that sends."""
+    found = retry_after(text, START)
+    assert found is None or found >= 0

@@ -14,6 +14,7 @@ from pydantic import SecretStr
 
 from palanca.errors import NotifyError, UsageError
 from palanca.logs import logger
+from palanca.notify.dispatcher import posted
 from palanca.notify.notices import postings
 from palanca.notify.routing import Quiet, Route, Routing
 from palanca.notify.slack import API, Bot, IncomingWebhook, Way
@@ -168,7 +169,7 @@ def trial(made: Effective, names: Sequence[str], now: float) -> Iterator[Tried]:
 
 def _tried(box: Mailbox, now: float) -> Tried:
     try:
-        sent = box.receiver.send(Delivery(key=f"test-{uuid4().hex}", kind="test", receiver=box.name, now=now))
+        sent = posted(box.receiver, Delivery(key=f"test-{uuid4().hex}", kind="test", receiver=box.name, now=now))
     except NotifyError as error:
         return Tried(box.name, error=str(error))
     return Tried(box.name, "" if sent.place is None else f"channel {sent.place.channel}, ts {sent.place.ts}")

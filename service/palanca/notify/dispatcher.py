@@ -23,7 +23,7 @@ from palanca.outgoing import (
 )
 
 if TYPE_CHECKING:
-    from palanca.outgoing import Sent
+    from palanca.outgoing import Receiver, Sent
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 300.0
 LONGEST_RETRY_AFTER_S = 3600.0
@@ -195,7 +195,7 @@ class Dispatcher:
         if not self._outbox.begin(ids, delivery.key, now):
             return False
         try:
-            sent = box.receiver.send(delivery)
+            sent = posted(box.receiver, delivery)
         except NotifyError as error:
             self._failed(box, action, error)
             return True
@@ -265,11 +265,27 @@ class Dispatcher:
                 wait = self.turn()
                 self._troubled = False
             except HistoryError as error:
-                wait = TROUBLE_S
-                if not self._troubled:
-                    self._reporter.trouble(str(error))
-                self._troubled = True
+                wait = self._trouble(str(error))
+            except Exception as error:  # noqa: BLE001  a thread that ends would never be missed
+                wait = self._trouble(f"a fault of palanca: {type(error).__name__}: {error}")
             self._wake.wait(wait)
+
+    def _trouble(self, reason: str) -> float:
+        if not self._troubled:
+            self._reporter.trouble(reason)
+        self._troubled = True
+        return TROUBLE_S
+
+
+def posted(receiver: Receiver, delivery: Delivery) -> Sent:
+    """Send. Raises ``NotifyError``, also for an answer that nobody has foreseen: it may have arrived, or not."""
+    try:
+        return receiver.send(delivery)
+    except NotifyError:
+        raise
+    except Exception as error:
+        message = f"its answer is not one of such a server ({type(error).__name__})"
+        raise NotifyError(message, unsure=True) from error
 
 
 def wait_after(failures: int) -> float:

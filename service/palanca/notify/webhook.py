@@ -105,13 +105,13 @@ def retry_after(text: str | None, now: float) -> float | None:
         return None
     try:
         return max(float(int(text)), 0.0)
-    except ValueError:
+    except (ValueError, OverflowError):
         pass
     try:
         moment = parsedate_to_datetime(text)
-    except ValueError:
+        return max((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - now, 0.0)
+    except (ValueError, OverflowError):
         return None
-    return max((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - now, 0.0)
 
 
 def _why(error: Exception) -> str:
