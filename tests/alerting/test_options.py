@@ -154,3 +154,15 @@ def test_too_many_cells() -> None:
     many = tuple(Override({f"l{at}": "x", f"m{at}": "y"}, thresholds={"a-rule": {"one": float(at)}}) for at in range(8))
     with pytest.raises(UsageError, match="match by the same label everywhere"):
         Options(overrides=many).cells("a-rule", ())
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [("https://x/{{y}}", "would be a template of Prometheus"), ("https://u:secret@x/", "leave them out")],
+)
+@pytest.mark.parametrize("name", ["external_url", "dashboard_url"])
+def test_urls_that_would_do_harm(name: str, url: str, said: str) -> None:
+    """In every alert."""
+    with pytest.raises(UsageError, match=said) as told:
+        Options(**{name: url})  # type: ignore[arg-type]
+    assert "secret" not in str(told.value)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from palanca.alerting import names
 from palanca.alerting.routing import Routing
@@ -124,6 +125,11 @@ class Options:
             raise UsageError(f"the prefix {self.alert_prefix!r} of alerts must be letters, digits and underscores")
         if not self.prefixes:
             raise UsageError("at least one prefix of vLLM's metric names is needed, e.g. vllm:")
+        for url in (self.external_url, self.dashboard_url):
+            if url is not None and ("{{" in url or "}}" in url):
+                raise UsageError("a URL with {{ or }} in it would be a template of Prometheus; write %7B%7B and %7D%7D")
+            if url is not None and "@" in urlsplit(url).netloc:
+                raise UsageError("a URL with user and password in it would stand in every alert; leave them out")
         for label in self.labels:
             if not _LABEL.match(label) or label.startswith("__"):
                 raise UsageError(f"{label!r} is not a label name; use letters, digits and underscores")

@@ -267,6 +267,12 @@ class QuietHours(Spec):
     )
     passes: tuple[Severity, ...] = Field(default=("critical",), description="Severities that are told even so.")
 
+    @model_validator(mode="after")
+    def _some_hours(self) -> QuietHours:
+        if self.begin == self.end:
+            raise ValueError("from and to are the same: nobody would ever be told; leave a route out, or to: []")
+        return self
+
 
 class NotifyRoute(Spec):
     """Which notices go to which receivers. The first route that fits decides."""
