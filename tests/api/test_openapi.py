@@ -199,7 +199,7 @@ def test_schemathesis(tmp_path: Path, document: dict[str, Any]) -> None:
     statuses: set[int] = set()
     with serving(tmp_path) as url:
         schema = schemathesis.openapi.from_dict(document)
-        schema.config.update(base_url=url)
+        schema.config.update(base_url=url, request_timeout=60)
         for result in schema.get_all_operations():
             assert isinstance(result, Ok)
             operation = result.ok()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
@@ -31,6 +32,8 @@ FRESH_WAITING = 8
 LONGEST_STOP_S = 3.0
 FILL_S = 15.0
 """How often a server that palanca scrapes itself is looked at: Prometheus' usual interval."""
+MOST_UNTOLD = 20
+"""Polls that wait for a slow database; beyond that the oldest are left out, as if they had not been made."""
 CLOCK_LOOK_S = 2.0
 CLOCK_STEP_S = 1.0
 """A clock that is corrected more than that at once was set; what drifts is slower."""
@@ -70,7 +73,7 @@ class Daemon:
         self._scheduler.add_listener(self._skipped, EVENT_JOB_MAX_INSTANCES)
         self._publishing, self._fresh = asyncio.Lock(), asyncio.Semaphore(FRESH_AT_ONCE)
         self._asking = 0
-        self._untold: dict[str, tuple[Watch, Poll]] = {}
+        self._untold: dict[str, deque[tuple[Watch, Poll]]] = {}
         self._telling: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
@@ -150,16 +153,16 @@ class Daemon:
         poll = await self._in_thread(watch.poll) if watch.due() else None
         await self.publish()
         if poll is not None:
-            self._untold[watch.name] = watch, poll
+            self._untold.setdefault(watch.name, deque(maxlen=MOST_UNTOLD)).append((watch, poll))
             if watch.name not in self._telling:
                 self._soon(self._tell(watch.name))
 
     async def _tell(self, name: str) -> None:
-        """Tell listeners of the newest poll of a source. Beside the polls: a database that hangs holds up none."""
+        """Tell listeners of the polls of a source, in their order. Beside the polls: a slow database holds up none."""
         self._telling.add(name)
         try:
-            while name in self._untold:
-                watch, poll = self._untold.pop(name)
+            while waiting := self._untold.get(name):
+                watch, poll = waiting.popleft()
                 if watch in self._watches:  # and not one that a reload has replaced meanwhile
                     await self._in_thread(lambda watch=watch, poll=poll: self._told(watch, poll))  # type: ignore[misc]
         finally:
