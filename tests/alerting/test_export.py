@@ -141,7 +141,9 @@ def test_names_are_of_the_conventions() -> None:
 def test_every_guard_is_documented() -> None:
     """Those of vLLM in docs/alerts.md, those of palanca itself in docs/metrics.md."""
     pages = {name: (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("alerts.md", "metrics.md")}
-    guards = [one for one in groups(Matrix(shipped(), Options())) if one.name in {names.GUARD_GROUP, names.ITSELF_GROUP}]
+    guards = [
+        one for one in groups(Matrix(shipped(), Options())) if one.name in {names.GUARD_GROUP, names.ITSELF_GROUP}
+    ]
     assert 2 == len(guards)
     for alert in (alert for group in guards for alert in group.alerts):
         page = "metrics.md" if alert.alert.startswith("Palanca") else "alerts.md"

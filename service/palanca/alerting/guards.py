@@ -65,7 +65,9 @@ class _Targets:
         if self._told:
             return (server,)
         remembered = self._remembered(names.JOB, _ON_JOB)
-        return server, RecordingRule(names.JOB, f"group by ({_ON_JOB}) ({most} >= {MOST:g} * {every})\nor\n{remembered}")
+        return server, RecordingRule(
+            names.JOB, f"group by ({_ON_JOB}) ({most} >= {MOST:g} * {every})\nor\n{remembered}"
+        )
 
     def _remembered(self, record: str, on: str) -> str:
         """What the evaluation before knew or, where Prometheus was away, what was known last."""
@@ -128,7 +130,9 @@ class _Targets:
             ),
         )
 
-    def _alert(self, name: str, expr: str, for_: float, severity: Severity, summary: str, description: str) -> AlertRule:
+    def _alert(
+        self, name: str, expr: str, for_: float, severity: Severity, summary: str, description: str
+    ) -> AlertRule:
         options = self._options
         return AlertRule(
             names.alert_name(name, options.alert_prefix),

@@ -115,7 +115,9 @@ class Matrix:
         node = expressions.parse(rule.when)
         parts = conditions.promql(node, speech)
         if speech.lacking:
-            self.partly[rule.id] = f"no chosen release has {', '.join(speech.lacking)}; the rest of the condition counts"
+            self.partly[rule.id] = (
+                f"no chosen release has {', '.join(speech.lacking)}; the rest of the condition counts"
+            )
         for name in wording.named(rule.summary):
             if name in self.catalogue.signals and self.recorder.available(name):
                 speech.signals.setdefault(name)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     """Values ``[engines, samples]`` of each signal."""
     Wanted = Callable[[Values], NDArray[np.bool_]]
 
-_SIZES = (300, 1000, 3000, *(10_000,) * 6)
+_SIZES = (300, 1000, *(3000,) * 16)
 """How many values are tried at once, round after round: most are found among few."""
 _FLEET_SIZE = 3
 _CHANGED = 4
@@ -104,7 +104,8 @@ class Search:
         made = [self._trial(name, values) for name, values in self._found.items() if values is not None]
         quiet = next((one for one in made if not any(one.holds)), None)
         if quiet is None:
-            nothing = self._pick(self._around(fires, _SIZES[-1]), self._nowhere)
+            near = self._around(fires, _SIZES[-1], self.inputs)
+            nothing = _column(near, ~self._truth(self._node, near).any(axis=0, keepdims=True))
             made.append(quiet := self._trial("quiet", nothing or fires))
         made[0] = replace(made[0], resolved=quiet.engines)
         made += [self._trial(f"missing {name}", fires, without=name) for name in self.inputs]
@@ -125,49 +126,51 @@ class Search:
             return {}
         made: dict[str, Values | None] = {_FIRES: fires}
         firing = [fires]
-        for name, mutant in _mutants(self._node):
-            made[name] = values = self._telling(mutant, firing)
+        for mutant in _mutants(self._node):
+            made[mutant.name] = values = self._telling(mutant, firing)
             if values is not None and self._truth(self._node, values).any():
                 firing.append(values)
         return made
 
     # --- search ----------------------------------------------------------------------------------
 
-    def _telling(self, mutant: Node, firing: Sequence[Values]) -> Values | None:
-        """Values where the mutant says something else: near those that fire, else anywhere."""
+    def _telling(self, mutant: _Mutant, firing: Sequence[Values]) -> Values | None:
+        """Values where the mutant says something else: near those that fire, else anywhere.
 
-        def differs(values: Values) -> NDArray[np.bool_]:
-            return self._truth(self._node, values) ^ self._truth(mutant, values)
-
+        From round to round those that fire give way to others near them that fire too.
+        """
+        told, near = self._inputs_of(mutant.part), list(firing)
         for size in _SIZES:
-            for near in firing:
-                found = self._pick(self._around(near, size), differs)
+            for index, fires in enumerate(near):
+                values = self._around(fires, size, told)
+                truth = self._truth(self._node, values)
+                found = _column(values, truth ^ self._truth(mutant.node, values))
                 if found is not None:
                     return found
-        return self._find(differs)
+                near[index] = _column(values, truth) or fires
+        return self._find(lambda values: self._truth(self._node, values) ^ self._truth(mutant.node, values))
 
     def _find(self, wanted: Wanted) -> Values | None:
         for size in _SIZES:
-            found = self._pick(self._anything(size), wanted)
+            values = self._anything(size)
+            found = _column(values, wanted(values))
             if found is not None:
                 return found
         return None
 
-    def _nowhere(self, values: Values) -> NDArray[np.bool_]:
-        return np.asarray(~self._truth(self._node, values).any(axis=0, keepdims=True))
-
-    @staticmethod
-    def _pick(values: Values, wanted: Wanted) -> Values | None:
-        hits = np.flatnonzero(wanted(values).any(axis=0))
-        return {name: table[:, hits[:1]] for name, table in values.items()} if hits.size else None
-
     def _anything(self, size: int) -> Values:
         return self._related({name: self._drawn(name, (self._engines, size)) for name in self.inputs})
 
-    def _around(self, fires: Values, size: int) -> Values:
-        """Change one to four signals of what fires."""
+    def _inputs_of(self, part: Node) -> Sequence[str]:
+        """Inputs that a part of the condition depends on; all of them where it depends on none."""
+        needed = set(self._recorder.ordered(name for name in expressions.names(part) if name in self._order))
+        return [name for name in self.inputs if name in needed] or self.inputs
+
+    def _around(self, fires: Values, size: int, first: Sequence[str]) -> Values:
+        """Change one to four signals of what fires, one of them of the ``first``."""
         shape = (self._engines, size)
         chosen = self._random.integers(0, len(self.inputs), (_CHANGED, size))
+        chosen[0] = self._random.choice([self.inputs.index(name) for name in first], size)
         chosen = np.where(np.arange(_CHANGED)[:, None] > self._random.integers(0, _CHANGED, size), chosen[0], chosen)
         drawn = self._related({name: self._drawn(name, shape) for name in self.inputs})
         return {
@@ -255,6 +258,12 @@ class Search:
         return Trial(name, engines, tuple(bool(one) for one in holds[:, 0]))
 
 
+def _column(values: Values, wanted: NDArray[np.bool_]) -> Values | None:
+    """The first sample at which something is so at some engine, ``wanted [engines, samples]``."""
+    hits = np.flatnonzero(wanted.any(axis=0))
+    return {name: table[:, hits[:1]] for name, table in values.items()} if hits.size else None
+
+
 def _rounded(values: Numbers) -> Numbers:
     """Values as short as people write them."""
     size = np.floor(np.log10(np.where(values == 0, 1.0, np.abs(values))))
@@ -262,18 +271,29 @@ def _rounded(values: Numbers) -> Numbers:
     return np.asarray(np.round(values * scale) / scale, dtype=np.float64)
 
 
-def _mutants(node: Node) -> Iterator[tuple[str, Node]]:
-    """The condition without each of its parts: what was left out, and what is left."""
+@dataclass(frozen=True)
+class _Mutant:
+    """The condition without one of its parts."""
+
+    name: str
+    part: Node
+    node: Node
+
+
+def _mutants(node: Node) -> Iterator[_Mutant]:
+    """The condition without each of its parts."""
     match node:
         case Logic(op=op, parts=parts):
             for index, part in enumerate(parts):
                 rest = (*parts[:index], *parts[index + 1 :])
-                yield _left_out(op, part), rest[0] if len(rest) == 1 else Logic(op, rest, node.column)
-                for name, inner in _mutants(part):
-                    yield name, Logic(op, (*parts[:index], inner, *parts[index + 1 :]), node.column)
+                whole = rest[0] if len(rest) == 1 else Logic(op, rest, node.column)
+                yield _Mutant(_left_out(op, part), part, whole)
+                for one in _mutants(part):
+                    inside = (*parts[:index], one.node, *parts[index + 1 :])
+                    yield replace(one, node=Logic(op, inside, node.column))
         case Not(part=part):
-            for name, inner in _mutants(part):
-                yield name, Not(inner, node.column)
+            for one in _mutants(part):
+                yield replace(one, node=Not(one.node, node.column))
         case _:
             return
 
