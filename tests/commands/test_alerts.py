@@ -79,7 +79,10 @@ def test_what_is_not_in_it_is_said(tmp_path: Path) -> None:
         ("left out", "kv-pool-small: only a label shows"),
         ("in part", "errors-high: no chosen release has error_share; the rest of the condition counts"),
         ("not judged", 'VllmTtftBudgetBurn (model_name="a"): the objective of 0.0001 s is below 0.001 s'),
-        ("not judged", 'VllmItlBudgetBurn (model_name="a"): judged at 80 s, a bucket that these releases lack: 0.4.0-0.8.3'),
+        (
+            "not judged",
+            'VllmItlBudgetBurn (model_name="a"): judged at 80 s, a bucket that these releases lack: 0.4.0-0.8.3',
+        ),
     ):
         assert f"{word}: {said}" in done.stderr
         assert f"#   {said}" in header

@@ -1,7 +1,7 @@
 """Alerts that speak when all others cannot: a server is down, or its vLLM series are gone.
 
-What a server was must outlive its series, or these alerts would end while the trouble lasts. So two recorded series keep
-themselves alive, from one evaluation to the next, as long as the scrape target (``up``) is there.
+What a server was must outlive its series, or these alerts would end while the trouble lasts. So two recorded series
+keep themselves alive, from one evaluation to the next, as long as the scrape target (``up``) is there.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ MOST_SKIPPED = 3
 
 
 def group(matrix: Matrix) -> Group:
-    """Alerts over the job that scrapes palanca; all silent where there is none, unless the options say that there is."""
+    """Alerts over the job that scrapes palanca; silent where there is none, unless the options say that there is."""
     options = matrix.options
     own = f"job={quote(options.palanca_job)}"
     up, copies = f"up{{{own}}}", ", ".join(COPY_LABELS)
@@ -50,7 +50,7 @@ def group(matrix: Matrix) -> Group:
                 f"max without ({copies}) ({up}) == 0\nor\n{lost}",
                 300,
                 "palanca cannot be scraped",
-                "{{ with $labels.instance }}{{ . }} does not answer on /metrics{{ else }}It is no scrape target any more"
+                "{{ with $labels.instance }}{{ . }} does not answer on /metrics{{ else }}It is no scrape target"
                 "{{ end }}: nobody judges what these alerts cannot, or enriches their messages. The alerts themselves "
                 "go on.",
             ),

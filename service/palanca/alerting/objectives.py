@@ -164,7 +164,8 @@ def unjudged(matrix: Matrix) -> dict[str, str]:
         elif bound is None:
             first = min(bound for bounds in _bounds(objective.family, releases).values() for bound in bounds)
             made[name] = (
-                f"the objective of {literal(wanted)} s is below {literal(first)} s, the lowest bucket; give a longer one"
+                f"the objective of {literal(wanted)} s is below {literal(first)} s, the lowest bucket; "
+                "give a longer one"
             )
         elif others := lacking(objective.family, bound, releases):
             ends = ", ".join(f"{span} (the next lower one is {literal(low)} s)" for span, low in others.items())

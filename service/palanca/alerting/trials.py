@@ -105,7 +105,7 @@ class Search:
         quiet = next((one for one in made if not any(one.holds)), None)
         if quiet is None:
             near = self._around(fires, _SIZES[-1], self.inputs)
-            nothing = _column(near, ~self._truth(self._node, near).any(axis=0, keepdims=True))
+            nothing = _column(near, np.logical_not(self._truth(self._node, near).any(axis=0, keepdims=True)))
             made.append(quiet := self._trial("quiet", nothing or fires))
         made[0] = replace(made[0], resolved=quiet.engines)
         made += [self._trial(f"missing {name}", fires, without=name) for name in self.inputs]
