@@ -25,6 +25,7 @@ from palanca.logs import logger
 from palanca.notify.courier import Courier
 from palanca.notify.dispatcher import Dispatcher
 from palanca.notify.group_notices import GroupSink
+from palanca.notify.sender import Clocks
 from palanca.telemetry import Telemetry
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class Service:
         self.recorder: Recorder | None = None
         if isinstance(history, History):
             boxes = plan.telling.mailboxes
-            self.dispatcher = Dispatcher(history.outbox, boxes, clock, Reports(telemetry))
+            self.dispatcher = Dispatcher(history.outbox, boxes, Clocks(clock, time.monotonic), Reports(telemetry))
             self.courier = Courier(history.outbox, lambda: self.plan.telling.routing, self.dispatcher.nudge)
             self.recorder = Recorder(history, telemetry, self._keeping, self.dispatcher.nudge)
         if self.recorder is not None:

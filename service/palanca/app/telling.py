@@ -14,9 +14,9 @@ from pydantic import SecretStr
 
 from palanca.errors import NotifyError, UsageError
 from palanca.logs import logger
-from palanca.notify.dispatcher import posted
 from palanca.notify.notices import postings
 from palanca.notify.routing import Quiet, Route, Routing
+from palanca.notify.sender import posted
 from palanca.notify.slack import API, Bot, IncomingWebhook, Way
 from palanca.notify.webhook import Hook, Webhook
 from palanca.outgoing import Delivery, Mailbox
@@ -176,7 +176,7 @@ def _tried(box: Mailbox, now: float) -> Tried:
 
 
 class Reports:
-    """Tells logs and metrics how sending goes; satisfies ``palanca.notify.dispatcher.Reporter``."""
+    """Tells logs and metrics how sending goes; satisfies ``palanca.notify.sender.Reporter``."""
 
     def __init__(self, telemetry: Telemetry) -> None:
         self._telemetry, self._log = telemetry, logger("notify")
