@@ -64,7 +64,7 @@ def test_routes(tmp_path: Path) -> None:
     """As they are written."""
     secret(tmp_path, "hook", "https://hooks.slack.com/services/x")
     route = (
-        "{match: {model_name: llama}, source: [eu], severity: [critical], cause: [hang], rule: [hang], to: [ops], "
+        "{match: {model_name: llama}, source: [eu], severity: [critical], cause: [hang], rule: [engine-hung], to: [ops], "
         "continue: true, digest: 10m, "
         "quiet_hours: {from: 22:00, to: '07:00', zone: Europe/Madrid, days: [sat], passes: []}}"
     )
@@ -74,7 +74,7 @@ def test_routes(tmp_path: Path) -> None:
     quiet = Quiet(time(22), time(7), ZoneInfo("Europe/Madrid"), frozenset({5}), frozenset())
     first = Route(
         ("ops",), {"model_name": "llama"}, frozenset({"eu"}), frozenset({"critical"}), frozenset({"hang"}),
-        frozenset({"hang"}), quiet, 600.0, go_on=True,
+        frozenset({"engine-hung"}), quiet, 600.0, go_on=True,
     )  # fmt: skip
     assert Routing(("ops", "pager"), (first, Route(()))) == told.routing
     assert Places("https://p") == told.places

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from palanca.model import SEVERITY_ORDER, TargetReport, scope_of
 from palanca.outgoing import Posting
 from palanca.render.groups import Group
-from palanca.render.notice import Notice, Places, links_for, of_group, scope_labels, topic
+from palanca.render.notice import BLIND_RULE, Notice, Places, links_for, of_group, scope_labels, topic
 from palanca.render.words import target_names
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 BLIND_S = 300.0
 """A source that cannot be read for so long is told: five minutes are what Prometheus takes to call a series stale."""
-BLIND_RULE = "source-unreadable"
 
 
 def notices(look: Look, places: Places, catalogue: Catalogue | None = None) -> tuple[Notice, ...]:

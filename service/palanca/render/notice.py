@@ -28,6 +28,8 @@ ENGINES_NAMED = 20
 """Engines that a notice names; the others are counted."""
 NAME_WIDTH = 120
 VALUES_WIDTH = 300
+BLIND_RULE = "source-unreadable"
+"""In place of a rule: of the notice that a source cannot be read."""
 OTHERS = 4
 """Alternatives and symptoms that a notice lists."""
 
