@@ -13,18 +13,19 @@ import pytest
 from tests.history.looks import RULE, START, STEP, at, firing, look
 from tests.notify.rooms import Clock, Ear, Hanging, Reported, Room, mailbox
 from tests.postgresql import Server, postgresql
-from tests.render.builders import slow_first_token
+from tests.render.builders import slow_first_token, target
 from tests.serving import until
 
 from palanca.errors import HistoryError, NotifyError
 from palanca.history.leases import Lease
+from palanca.model import Silenced
 from palanca.notify.courier import Courier
 from palanca.notify.dispatcher import LONGEST_AGE_S, Dispatcher
-from palanca.notify.routing import Quiet, Route
+from palanca.notify.routing import Quiet, Route, Routing
 from palanca.notify.sender import MOST_TRIES, Clocks, posted, wait_after
 from palanca.notify.webhook import retry_after
 from palanca.outgoing import Addressee, Delivery, Mailbox, Posting, Sent
-from palanca.render.notice import Notice, Remark
+from palanca.render.notice import Notice, Remark, subject
 
 Rooms = Callable[..., Room]
 
@@ -169,6 +170,58 @@ def test_people_add_to_it(room: Rooms) -> None:
     made.run()
     assert (["post", "update", "update", "reply"], ["post", "post"]) == (bot.kinds, hook.kinds)
     assert ("A change was verified: helped. preemptions fell",) == bot.heard[-1].news == hook.heard[-1].news
+
+
+def test_people_add_to_what_alertmanager_told(room: Rooms) -> None:
+    """Of an episode of any engine of its rule and model; not of other models, nor to what was over before."""
+    bot, ear = Ear(places=True), Ear()
+    made = room(mailbox(bot, "bot", updates=True), mailbox(ear), routes=(Route(()),))
+    courier = Courier(made.store.outbox, lambda: Routing(("bot", "ops")), lambda: None)
+    about, other = (subject(RULE, target(1, model_name=name)) for name in ("llama-3-8b", "other"))
+    old = Notice("old", "firing", "critical", "x", subjects=(about,))
+    courier.post(old, START - 600)
+    courier.post(replace(old, state="resolved", ended=START - 300), START - 300)
+    courier.post(Notice("other", "firing", "critical", "x", subjects=(other,)), START)
+    courier.post(Notice("group", "firing", "critical", "x", subjects=("more", about)), START)
+    made.see(0, BAD)
+    made.run()
+    told = len(bot.heard), len(ear.heard)
+    made.store.acknowledge(1, "ana", "on it", at(1))
+    made.run()
+    assert (told[0] + 1, told[1]) == (len(bot.heard), len(ear.heard))
+    assert ("update", "ana looks after it: on it") == (bot.heard[-1].kind, bot.heard[-1].notice.remarks[0].text)  # type: ignore[union-attr]
+    courier.post(Notice("group", "resolved", "critical", "x", ended=at(2)), at(2))
+    made.run()
+    for _ in range(2):
+        made.store.attach_verification(1, {"verdict": "helped", "why": "preemptions fell"}, at(3))
+    made.run()
+    assert ("A change was verified: helped. preemptions fell",) == bot.heard[-1].news == ear.heard[-1].news
+    assert {"group"} == {one.notice.key for one in (*bot.heard[told[0] :], *ear.heard[told[1] :]) if one.notice}
+
+
+def test_silenced_in_alertmanager(room: Rooms) -> None:
+    """Nobody is told while all of it is silenced; what was told before shows it, and its end is told."""
+    muted = (replace(firing(), silenced=Silenced(("s1",), at(100))),)
+    bot, hook = Ear(places=True), Ear()
+    made = room(mailbox(bot, "bot", updates=True), mailbox(hook, "hook"))
+    made.see(0, muted, muted)
+    made.run()
+    assert [] == bot.heard == hook.heard
+    made.see(1, muted, BAD)
+    made.run()
+    assert ["firing"] == bot.states == hook.states
+    made.see(2, muted, muted)
+    made.run()
+    assert (["post", "update"], ["post"]) == (bot.kinds, hook.kinds)
+    assert at(100) == bot.heard[1].notice.silenced  # type: ignore[union-attr]
+    made.see(3, GOOD, GOOD)
+    made.run()
+    assert ["firing", "resolved"] == hook.states
+    made.see(10, muted)
+    made.run()
+    made.see(11, GOOD)
+    made.run()
+    assert 2 == len(hook.heard)
 
 
 def test_a_source_that_cannot_be_read(room: Rooms) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from palanca.alerting.options import Options
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from palanca.daemon.watch import Poll, Watch
     from palanca.model import Catalogue, Diagnosis, SourceInfo, Target
     from palanca.notify.alert_groups import Sink
+    from palanca.outgoing import Look, Posting
     from palanca.verify import Verification
     from palanca.verifying import Trial
 
@@ -86,7 +87,15 @@ class Service:
     def _keeping(self) -> Keeping:
         plan = self.plan
         names = [watch.name for watch in plan.watches]
-        return Keeping(plan.catalogue, names, plan.retention, plan.telling.tell)
+        return Keeping(plan.catalogue, names, plan.retention, plan.telling.tell and self._tell)
+
+    def _tell(self, look: Look) -> Sequence[Posting]:
+        """What people shall be told of a look, with the silences of now."""
+        tell = self.plan.telling.tell
+        if tell is None:
+            return ()
+        marked = None if look.diagnosis is None else self.alertmanagers.marked(look.diagnosis)
+        return tell(replace(look, diagnosis=marked))
 
     def sink(self) -> Sink | None:
         """Where groups of alerts go that Alertmanager sends; None where nobody can be told."""

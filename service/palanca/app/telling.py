@@ -79,12 +79,13 @@ def mailboxes(settings: Settings, secrets: Secrets) -> tuple[Mailbox, ...]:
 
 
 def _places(settings: Settings) -> Places:
-    links = settings.notify.links
+    links, known = settings.notify.links, settings.alertmanager
+    mutes = settings.notify.path == "alertmanager" or bool(known.urls and known.silences)
     return Places(
         external=None if settings.external_url is None else str(settings.external_url),
         dashboard=links.dashboard,
         prometheus=None if links.prometheus is None else str(links.prometheus),
-        alertmanager=None if links.alertmanager is None else str(links.alertmanager),
+        alertmanager=None if links.alertmanager is None or not mutes else str(links.alertmanager),
         runbooks=None if links.runbooks is None else str(links.runbooks),
     )
 

@@ -87,7 +87,7 @@ def next_action(lines: Sequence[Line], *, updates: bool, now: float) -> tuple[Ac
 
 def _in_digest(line: Line) -> bool:
     if line.told is None:
-        return came_and_went(line) or not (line.notice.resolved or line.notice.explained_by)
+        return came_and_went(line) or not (line.notice.resolved or line.notice.quiet)
     return bool(news(line.told, line.notice))
 
 
