@@ -6,6 +6,7 @@ Faults are collected over all files; unknown keys, duplicate keys and keys out o
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 Keys = tuple[str | int, ...]
 M = TypeVar("M", bound=BaseModel)
 _FEW = 15  # names that fit on a line
+_QUOTED = re.compile(r"'([^']*)'")
 _LARGEST = 2_000_000  # bytes; a rule file is a page, the catalogue a few
 
 
@@ -221,7 +223,9 @@ def fault_of(places: Placing, model: type[BaseModel], error: Any) -> Fault:  # n
     elif keys[-1:] == ("[key]",):
         keys = (*keys[:-1], "key")
     elif error["type"] == "literal_error":
-        message = f"{error['input']!r} is not one of {error['ctx']['expected']}"
+        expected = error["ctx"]["expected"]
+        message = f"{error['input']!r} is not one of {expected}"
+        hint = nearest(str(error["input"]), dict.fromkeys(_QUOTED.findall(expected)))
     return places.fault(keys, message, hint)
 
 

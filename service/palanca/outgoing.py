@@ -154,8 +154,8 @@ def next_step(line: Line, *, updates: bool) -> Step | None:
     """
     notice, told = line.notice, line.told
     if told is None:
-        return None if notice.resolved or notice.explained_by else Step("post", notice, Told.of(notice))
-    fresh = () if notice.explained_by and not notice.resolved else news(told, notice)
+        return None if notice.resolved or notice.quiet else Step("post", notice, Told.of(notice))
+    fresh = () if notice.quiet and not notice.resolved else news(told, notice)
     if not updates:
         worse = bool(fresh) and not notice.resolved
         shown = replace(notice, state="worsened") if worse else notice
@@ -171,7 +171,7 @@ def next_step(line: Line, *, updates: bool) -> Step | None:
 
 def came_and_went(line: Line) -> bool:
     """Whether it was over before anybody was told, and is worth a mention."""
-    return line.told is None and line.notice.resolved and not line.notice.explained_by
+    return line.told is None and line.notice.resolved and not line.notice.quiet
 
 
 # --- sending -----------------------------------------------------------------------------------------

@@ -164,5 +164,6 @@ def test_who_may_send() -> None:
 def test_what_is_not_even_json(body: bytes, mine: World, sink: FakeSink) -> None:
     """Is a problem of the one who sends it."""
     answer = mine.send("POST", PATH, headers={"Content-Type": "application/json"}, body=body)
-    assert (answer.status in {400, 422}, "application/problem+json") == (True, answer["Content-Type"])
+    assert (422, "application/problem+json") == (answer.status, answer["Content-Type"])
+    assert ["body"] == [one["parameter"].partition(".")[0] for one in answer.json["errors"]]
     assert [] == sink.tries

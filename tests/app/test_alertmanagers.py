@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,12 @@ from tests.settings.files import secret
 from palanca.api.guard import Rules
 from palanca.app.alertmanagers import Contacts
 from palanca.app.service import Plan, Service, asgi
+from palanca.app.telling import Telling
 from palanca.history.disabled import NoHistory
+from palanca.history.facade import History
+from palanca.history.store import HistoryStore
+from palanca.model import Silenced
+from palanca.outgoing import Look, Posting
 from palanca.sources.session import Access
 from palanca.telemetry import Telemetry
 
@@ -91,6 +96,29 @@ def test_pushed_and_silenced() -> None:
 
         lived(service, work)
         assert b'palanca_notifications_total{receiver="alertmanager",result="sent"} 1.0' in service.telemetry.text()
+
+
+def test_silences_on_the_direct_path(tmp_path: Path) -> None:
+    """What palanca tells by itself knows them."""
+    clock, looks = Clock(), list[Look]()
+
+    def tell(look: Look) -> Sequence[Posting]:
+        looks.append(look)
+        return ()
+
+    with answering(fake) as canned:
+        made = replace(plan(contacts(canned.url), clock), telling=Telling(tell=tell))
+        history = History(HistoryStore(tmp_path / "palanca.db"), clock, clock)
+        service = Service(made, telemetry=Telemetry(clock), history=history, clock=clock)
+
+        async def work() -> None:
+            await soon(lambda: service.alertmanagers._reader and service.alertmanagers._reader.muting.silences)
+            await soon(lambda: looks)
+            service._tell(looks[0])
+
+        lived(service, work)
+    (finding,) = [one for report in looks[-1].diagnosis.targets for one in report.findings]  # type: ignore[union-attr]
+    assert Silenced(("s1",), 4070908800.0) == finding.silenced
 
 
 def test_servers_that_fail_delay_nothing() -> None:

@@ -11,6 +11,7 @@ import time
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+import psycopg
 from tests.postgresql import postgresql
 from tests.serving import Running, running, until
 from tests.slack import CHANNEL, FakeSlack, slack
@@ -32,30 +33,37 @@ def ill(folder: Path, *engines: int) -> None:
     new.rename(folder / "ill")
 
 
-def nothing_waits(database: Path) -> bool:
+def nothing_waits(database: Path | str) -> bool:
     """Whether everything is told, and that is noted."""
-    with contextlib.closing(sqlite3.connect(database)) as connection:
-        return [(0,)] == connection.execute("SELECT count(*) FROM palanca_outbox WHERE pending").fetchall()
+    question = "SELECT count(*) FROM palanca_outbox WHERE pending"
+    if isinstance(database, Path):
+        with contextlib.closing(sqlite3.connect(database)) as connection:
+            return [(0,)] == connection.execute(question).fetchall()
+    with psycopg.connect(database) as server:
+        return [(0,)] == server.execute(question).fetchall()
 
 
 def test_killed_between_begin_and_end(tmp_path: Path) -> None:
     """One message, which says in the end that it is over, with a reply in its thread."""
     ill(tmp_path, 0)
+    database = tmp_path / "palanca.db"
     with slack() as fake:
-        with service(fake, tmp_path / "palanca.db", tmp_path) as made:
+        with service(fake, database, tmp_path) as made:
             until(lambda: fake.roots)
             assert 1 == until(lambda: made.metric('palanca_notifications_total{receiver="ops",result="sent"}'))
             made.process.kill()
         ill(tmp_path, 0, 1)
-        with service(fake, tmp_path / "palanca.db", tmp_path) as made:
+        with service(fake, database, tmp_path) as made:
             (root,) = fake.roots
             until(lambda: "2 of 3 engines" in root.whole)
+            # The message is changed before its thread is told, and an end would be told in place of the spread.
+            until(lambda: fake.replies(root) and nothing_waits(database))
             made.process.kill()
         ill(tmp_path)
-        with service(fake, tmp_path / "palanca.db", tmp_path) as made:
+        with service(fake, database, tmp_path) as made:
             until(lambda: len(fake.replies(root)) == 2)
             code, seconds = made.stop()
-        assert (0, True) == (code, seconds < 3)
+        assert (0, True) == (code, seconds < 5)
         assert [root] == fake.roots
         assert "Resolved: " in root.title
         spread, over = fake.replies(root)
@@ -82,8 +90,8 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
                     made.process.kill()
             with service(fake, tmp_path / "palanca.db", tmp_path):
                 over = not state
-                until(lambda: fake.roots and fake.roots[-1].title.startswith("Resolved") == over, 30)  # noqa: B023
-                until(lambda: nothing_waits(tmp_path / "palanca.db"), 30)
+                until(lambda: fake.roots and fake.roots[-1].title.startswith("Resolved") == over)  # noqa: B023
+                until(lambda: nothing_waits(tmp_path / "palanca.db"))
         (root,) = fake.roots
         assert 1 == len(fake.replies(root)), f"seed {seed}: {fake.replies(root)}"
 
@@ -94,14 +102,13 @@ def test_two_replicas(tmp_path: Path) -> None:
     with postgresql() as server, slack() as fake:
         url = server.database()
         with service(fake, url, tmp_path, "--lease", "a", str(TTL_S)) as first:
-            until(lambda: fake.roots)
+            until(lambda: fake.roots and nothing_waits(url))
             with service(fake, url, tmp_path, "--lease", "b", str(TTL_S)) as second:
-                time.sleep(2.5)
+                second.polled("script", times=10)
                 first.process.kill()
                 ill(tmp_path)
                 (root,) = fake.roots
-                until(lambda: fake.replies(root), TTL_S + 10)
-                time.sleep(1.5)
+                until(lambda: fake.replies(root) and nothing_waits(url))
                 assert 0 == second.stop()[0]
         assert [1, 1] == [len(fake.roots), len(fake.replies(root))]
 
@@ -114,7 +121,7 @@ def test_the_end_while_slack_hangs(tmp_path: Path) -> None:
         with service(hanging, tmp_path / "palanca.db", tmp_path) as made, silent.accept()[0]:
             code, seconds = made.stop()
         assert 0 == code, made.log
-        assert seconds < 3.5
+        assert seconds < 5
         print(f"ended after {seconds:.2f} s")  # noqa: T201
     with slack() as fake, service(fake, tmp_path / "palanca.db", tmp_path):
         until(lambda: fake.roots)
@@ -128,6 +135,6 @@ def test_an_outage_of_slack(tmp_path: Path) -> None:
         with service(fake, tmp_path / "palanca.db", tmp_path) as made:
             until(lambda: (made.metric('palanca_notifications_total{receiver="ops",result="retried"}') or 0) > 1)
             fake.failing = lambda _: None
-            until(lambda: fake.roots, 20)
+            until(lambda: fake.roots)
             made.says("messages arrive again")
             assert 1 == made.log.count("messages do not arrive")

@@ -64,8 +64,8 @@ def test_routes(tmp_path: Path) -> None:
     """As they are written."""
     secret(tmp_path, "hook", "https://hooks.slack.com/services/x")
     route = (
-        "{match: {model_name: llama}, source: [eu], severity: [critical], cause: [hang], rule: [hang], to: [ops], "
-        "continue: true, digest: 10m, "
+        "{match: {model_name: llama}, source: [eu], severity: [critical], cause: [hang], rule: [engine-hung], "
+        "to: [ops], continue: true, digest: 10m, "
         "quiet_hours: {from: 22:00, to: '07:00', zone: Europe/Madrid, days: [sat], passes: []}}"
     )
     told = made(
@@ -74,7 +74,7 @@ def test_routes(tmp_path: Path) -> None:
     quiet = Quiet(time(22), time(7), ZoneInfo("Europe/Madrid"), frozenset({5}), frozenset())
     first = Route(
         ("ops",), {"model_name": "llama"}, frozenset({"eu"}), frozenset({"critical"}), frozenset({"hang"}),
-        frozenset({"hang"}), quiet, 600.0, go_on=True,
+        frozenset({"engine-hung"}), quiet, 600.0, go_on=True,
     )  # fmt: skip
     assert Routing(("ops", "pager"), (first, Route(()))) == told.routing
     assert Places("https://p") == told.places
@@ -87,6 +87,21 @@ def test_quiet_hours_in_utc(tmp_path: Path) -> None:
     text = f"{EU}{HOOKS}, routes: [{{to: [ops], quiet_hours: {{from: '22:00', to: '07:00'}}}}]}}"
     (route,) = made(tmp_path, text).telling.routing.routes
     assert Quiet(time(22), time(7), UTC) == route.quiet
+
+
+@pytest.mark.parametrize(
+    ("more", "link"),
+    [
+        ("path: direct", None),
+        ("path: direct}\nalertmanager: {urls: [http://am], silences: false", None),
+        ("path: direct}\nalertmanager: {urls: [http://am]", "https://am"),
+        ("path: alertmanager", "https://am"),
+    ],
+)
+def test_where_silences_are_made(tmp_path: Path, more: str, link: str | None) -> None:
+    """Only where one would mute what palanca tells."""
+    text = f"{EU}notify: {{webhooks: [{{name: a, url: 'http://x'}}], links: {{alertmanager: https://am}}, {more}}}"
+    assert link == made(tmp_path, text).telling.places.alertmanager
 
 
 # --- settings --------------------------------------------------------------------------------------

@@ -54,6 +54,25 @@ def test_what_can_be_read_is_checked_beside_what_cannot(tmp_path: Path) -> None:
     assert [f"{tmp_path}/b.yml"] == [one["file"] for one in document["unreadable"]]
 
 
+def test_errors_come_before_what_was_found(tmp_path: Path) -> None:
+    """As both are read in one terminal; where nothing could be read, nothing is said of findings."""
+    (tmp_path / "a.yml").write_text(CLEAN)
+    done = subprocess.run(
+        [sys.executable, "-m", "palanca.cli", "alerts", "check", str(tmp_path / "a.yml"), str(tmp_path / "gone.yml")],
+        check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60,
+        env={"PYTHONPATH": str(ROOT / "service"), "PATH": "/usr/bin:/bin"},
+    )  # fmt: skip
+    assert 2 == done.returncode
+    assert [
+        f"palanca: {tmp_path}/gone.yml: cannot be read: No such file or directory",
+        "2 rules, 2 about vLLM, checked for 0.33.0: nothing found; 1 file could not be read",
+    ] == done.stdout.splitlines()
+    alone = palanca("alerts", "check", tmp_path / "gone.yml")
+    assert (2, "", 1) == (alone.returncode, alone.stdout, len(alone.stderr.splitlines()))
+    github = palanca("alerts", "check", tmp_path / "gone.yml", "--format", "github")
+    assert (2, True) == (github.returncode, github.stdout.startswith(f"::error file={tmp_path}/gone.yml,line=1,"))
+
+
 def test_standard_input() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "palanca.cli", "alerts", "check", "-", "--format", "github"],

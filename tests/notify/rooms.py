@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ from palanca.model import Diagnosis, Finding
 from palanca.notify.dispatcher import Dispatcher
 from palanca.notify.notices import postings
 from palanca.notify.routing import Route, Routing
+from palanca.notify.sender import Clocks
 from palanca.outgoing import Delivery, Look, Mailbox, Place, Posting, Sent
 from palanca.render.notice import Notice, Places
 
@@ -58,6 +60,19 @@ class Ear:
 
 
 @dataclass
+class Hanging(Ear):
+    """A receiver that answers when a test says so."""
+
+    asked: threading.Event = field(default_factory=threading.Event)
+    answer: threading.Event = field(default_factory=threading.Event)
+
+    def send(self, delivery: Delivery) -> Sent:
+        self.asked.set()
+        self.answer.wait(60)
+        return super().send(delivery)
+
+
+@dataclass
 class Reported:
     """Keeps what it is told."""
 
@@ -88,6 +103,8 @@ class Room:
     boxes: Sequence[Mailbox]
     routes: tuple[Route, ...] = ()
     clock: Clock = field(default_factory=Clock)
+    timer: Callable[[], float] | None = None
+    """That of the waits; the clock where nothing else is given."""
     lease: Lease | None = None
     reported: Reported = field(default_factory=Reported)
 
@@ -97,7 +114,8 @@ class Room:
     def start(self) -> None:
         """Begin as a process does: nothing is known but what is stored."""
         self.store = HistoryStore(self.address, lease=self.lease)
-        self.dispatcher = Dispatcher(self.store.outbox, self.boxes, self.clock, self.reported)
+        clocks = Clocks(self.clock, self.timer or self.clock)
+        self.dispatcher = Dispatcher(self.store.outbox, self.boxes, clocks, self.reported)
 
     def restart(self) -> None:
         self.store.close()

@@ -48,13 +48,13 @@ def test_kept_alive_and_resolved() -> None:
     wire = FakeWire()
     with pushing(wire) as pusher:
         pusher.want([alert("a"), alert("b")])
-        until(lambda: len(wire.posted) > 2, 5)
+        until(lambda: len(wire.posted) > 2)
         assert {"a": True, "b": True} == ends(wire.posted[-1])
         pusher.want([alert("b")])
-        until(lambda: {"a": False, "b": True} in map(ends, wire.posted), 5)
-        until(lambda: {"b": True} == ends(wire.posted[-1]), 5)
+        until(lambda: {"a": False, "b": True} in map(ends, wire.posted))
+        until(lambda: {"b": True} == ends(wire.posted[-1]))
         pusher.want([])
-        until(lambda: {"b": False} == ends(wire.posted[-1]), 5)
+        until(lambda: {"b": False} == ends(wire.posted[-1]))
         count = len(wire.posted)
         time.sleep(0.2)
         assert count == len(wire.posted)
@@ -76,10 +76,10 @@ def test_news_at_once() -> None:
     wire = FakeWire()
     with pushing(wire, pace=Pace(3600, 7200)) as pusher:
         pusher.want([alert("a")])
-        until(lambda: len(wire.posted) == 1, 5)
+        until(lambda: len(wire.posted) == 1)
         pusher.want([alert("a")])
         pusher.want([alert("a"), alert("b")])
-        until(lambda: len(wire.posted) == 2, 5)
+        until(lambda: len(wire.posted) == 2)
     assert {"a": True, "b": True} == ends(wire.posted[-1])
 
 
@@ -89,14 +89,14 @@ def test_an_end_that_did_not_arrive() -> None:
     wire = FakeWire(lambda _, __: Reply(503, retry_after=0.1) if broken[0] else Reply(200))
     with pushing(wire) as pusher:
         pusher.want([alert("a")])
-        until(lambda: wire.posted, 5)
+        until(lambda: wire.posted)
         broken[0] = True
         count = len(wire.posted)
         pusher.want([])
-        until(lambda: {"a": False} == ends(wire.posted[-1]) and len(wire.posted) > count, 5)
+        until(lambda: {"a": False} == ends(wire.posted[-1]) and len(wire.posted) > count)
         broken[0] = False
         failed = len(wire.posted)
-        until(lambda: len(wire.posted) > failed, 5)
+        until(lambda: len(wire.posted) > failed)
         assert {"a": False} == ends(wire.posted[-1])
 
 
@@ -105,9 +105,9 @@ def test_one_that_is_down() -> None:
     dead, alive, journal = FakeWire(failing, "http://dead"), FakeWire(url="http://alive"), Journal()
     with pushing(dead, alive, journal=journal) as pusher:
         pusher.want([alert("a")])
-        until(lambda: len(alive.posted) > 2, 5)
+        until(lambda: len(alive.posted) > 2 and journal.of("http://dead"))
     assert {"sent 1"} == set(journal.of("http://alive"))
-    assert ["failed http://am:9093: connection refused"] == journal.of("http://dead")
+    assert {"failed http://am:9093: connection refused"} == set(journal.of("http://dead"))
 
 
 def test_many() -> None:
@@ -155,7 +155,7 @@ def test_a_fault_of_ours_ends_no_thread() -> None:
     wire, journal = FakeWire(lambda _, __: 1 / 0), Journal()  # type: ignore[arg-type, return-value]
     with pushing(wire, journal=journal) as pusher:
         pusher.want([alert("a")])
-        until(lambda: journal.events, 5)
+        until(lambda: journal.events)
     assert "failed a fault of palanca: ZeroDivisionError('division by zero')" == journal.events[0][0]
 
 
@@ -231,10 +231,10 @@ def test_all_together() -> None:
     assert Muting() == reader.muting
     reader.start()
     try:
-        until(lambda: reader.muting.silences, 5)
-        until(lambda: journal.of("http://dead"), 5)
+        until(lambda: reader.muting.silences)
+        until(lambda: journal.of("http://dead"))
         good.answer = failing
-        until(lambda: any("unread" in one for one in journal.of("http://am:9093")), 5)
+        until(lambda: any("unread" in one for one in journal.of("http://am:9093")))
         assert reader.muting.silences
         clock[0] += 301
         assert Muting() == reader.muting

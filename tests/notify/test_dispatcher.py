@@ -6,21 +6,26 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import time
 from pathlib import Path
+from time import monotonic
+from typing import Any
 
 import pytest
 from tests.history.looks import RULE, START, STEP, at, firing, look
-from tests.notify.rooms import Clock, Ear, Room, mailbox
+from tests.notify.rooms import Clock, Ear, Hanging, Reported, Room, mailbox
 from tests.postgresql import Server, postgresql
-from tests.render.builders import slow_first_token
+from tests.render.builders import slow_first_token, target
+from tests.serving import until
 
 from palanca.errors import HistoryError, NotifyError
 from palanca.history.leases import Lease
+from palanca.model import Silenced
 from palanca.notify.courier import Courier
-from palanca.notify.dispatcher import LONGEST_AGE_S, MOST_TRIES, posted, wait_after
-from palanca.notify.routing import Quiet, Route
+from palanca.notify.dispatcher import LONGEST_AGE_S, Dispatcher
+from palanca.notify.routing import Quiet, Route, Routing
+from palanca.notify.sender import MOST_TRIES, Clocks, posted, wait_after
 from palanca.notify.webhook import retry_after
-from palanca.outgoing import Delivery, Sent
-from palanca.render.notice import Notice, Remark
+from palanca.outgoing import Addressee, Delivery, Mailbox, Posting, Sent
+from palanca.render.notice import Notice, Remark, subject
 
 Rooms = Callable[..., Room]
 
@@ -165,6 +170,58 @@ def test_people_add_to_it(room: Rooms) -> None:
     made.run()
     assert (["post", "update", "update", "reply"], ["post", "post"]) == (bot.kinds, hook.kinds)
     assert ("A change was verified: helped. preemptions fell",) == bot.heard[-1].news == hook.heard[-1].news
+
+
+def test_people_add_to_what_alertmanager_told(room: Rooms) -> None:
+    """Of an episode of any engine of its rule and model; not of other models, nor to what was over before."""
+    bot, ear = Ear(places=True), Ear()
+    made = room(mailbox(bot, "bot", updates=True), mailbox(ear), routes=(Route(()),))
+    courier = Courier(made.store.outbox, lambda: Routing(("bot", "ops")), lambda: None)
+    about, other = (subject(RULE, target(1, model_name=name)) for name in ("llama-3-8b", "other"))
+    old = Notice("old", "firing", "critical", "x", subjects=(about,))
+    courier.post(old, START - 600)
+    courier.post(replace(old, state="resolved", ended=START - 300), START - 300)
+    courier.post(Notice("other", "firing", "critical", "x", subjects=(other,)), START)
+    courier.post(Notice("group", "firing", "critical", "x", subjects=("more", about)), START)
+    made.see(0, BAD)
+    made.run()
+    told = len(bot.heard), len(ear.heard)
+    made.store.acknowledge(1, "ana", "on it", at(1))
+    made.run()
+    assert (told[0] + 1, told[1]) == (len(bot.heard), len(ear.heard))
+    assert ("update", "ana looks after it: on it") == (bot.heard[-1].kind, bot.heard[-1].notice.remarks[0].text)  # type: ignore[union-attr]
+    courier.post(Notice("group", "resolved", "critical", "x", ended=at(2)), at(2))
+    made.run()
+    for _ in range(2):
+        made.store.attach_verification(1, {"verdict": "helped", "why": "preemptions fell"}, at(3))
+    made.run()
+    assert ("A change was verified: helped. preemptions fell",) == bot.heard[-1].news == ear.heard[-1].news
+    assert {"group"} == {one.notice.key for one in (*bot.heard[told[0] :], *ear.heard[told[1] :]) if one.notice}
+
+
+def test_silenced_in_alertmanager(room: Rooms) -> None:
+    """Nobody is told while all of it is silenced; what was told before shows it, and its end is told."""
+    muted = (replace(firing(), silenced=Silenced(("s1",), at(100))),)
+    bot, hook = Ear(places=True), Ear()
+    made = room(mailbox(bot, "bot", updates=True), mailbox(hook, "hook"))
+    made.see(0, muted, muted)
+    made.run()
+    assert [] == bot.heard == hook.heard
+    made.see(1, muted, BAD)
+    made.run()
+    assert ["firing"] == bot.states == hook.states
+    made.see(2, muted, muted)
+    made.run()
+    assert (["post", "update"], ["post"]) == (bot.kinds, hook.kinds)
+    assert at(100) == bot.heard[1].notice.silenced  # type: ignore[union-attr]
+    made.see(3, GOOD, GOOD)
+    made.run()
+    assert ["firing", "resolved"] == hook.states
+    made.see(10, muted)
+    made.run()
+    made.see(11, GOOD)
+    made.run()
+    assert 2 == len(hook.heard)
 
 
 def test_a_source_that_cannot_be_read(room: Rooms) -> None:
@@ -389,6 +446,115 @@ def test_a_receiver_that_is_not_there_any_more(room: Rooms) -> None:
 def test_waits_grow() -> None:
     """Up to five minutes."""
     assert [1, 2, 4, 8, 256, 300, 300] == [wait_after(number) for number in (1, 2, 3, 4, 9, 10, 100)]
+
+
+# --- threads -------------------------------------------------------------------------------------
+
+
+def test_one_that_hangs_delays_no_other(room: Rooms) -> None:
+    """Each receiver is served by itself, in whatever order they stand; the end waits for none."""
+    hanging, ears = [Hanging() for _ in range(4)], [Ear(), Ear()]
+    boxes = [mailbox(one, f"hanging-{index}") for index, one in enumerate(hanging)]
+    made = room(*boxes[:2], mailbox(ears[0], "one"), *boxes[2:], mailbox(ears[1], "two"), timer=monotonic)
+    made.see(0, BAD)
+    made.dispatcher.start()
+    try:
+        until(lambda: all(one.heard for one in ears) and all(one.asked.is_set() for one in hanging))
+        made.see(1, GOOD)
+        made.dispatcher.nudge()
+        until(lambda: ["firing", "resolved"] == ears[0].states == ears[1].states)
+        begin = monotonic()
+        made.dispatcher.stop()
+        assert monotonic() - begin < 2
+    finally:
+        for one in hanging:
+            one.answer.set()
+        made.dispatcher.stop()
+    assert [["firing"]] * 4 == [one.states for one in hanging]
+
+
+def test_a_receiver_that_is_back_before_its_last_message_has_arrived(room: Rooms) -> None:
+    """It is not sent a second time beside the first."""
+    slow, other = Hanging(), Ear()
+    made = room(mailbox(slow), timer=monotonic)
+    made.see(0, BAD)
+    made.dispatcher.start()
+    try:
+        assert slow.asked.wait(60)
+        for boxes in ((), (mailbox(other),), (mailbox(slow),)):
+            made.dispatcher.replace(boxes)
+        made.see(1, (firing(), firing("b-rule")))
+        made.dispatcher.replace((mailbox(other),))
+        slow.answer.set()
+        until(lambda: other.heard)
+    finally:
+        slow.answer.set()
+        made.dispatcher.stop()
+    assert [[RULE], ["b-rule"]] == [[one.notice.rule for one in ear.heard if one.notice] for ear in (slow, other)]
+
+
+def test_a_receiver_that_comes_later(room: Rooms) -> None:
+    """It is sent to from then on."""
+    ear = Ear()
+    made = room(mailbox(Ear(), "first"), timer=monotonic)
+    made.dispatcher.start()
+    try:
+        made.boxes = (mailbox(Ear(), "first"), mailbox(ear, "second"))
+        made.dispatcher.replace(made.boxes)
+        made.see(0, BAD)
+        made.dispatcher.nudge()
+        until(lambda: ear.heard)
+    finally:
+        made.dispatcher.stop()
+
+
+def test_trouble_is_told_once() -> None:
+    """Not by every receiver."""
+
+    class Broken:
+        def __getattr__(self, _: str) -> object:
+            def fail(*_: object) -> object:
+                raise HistoryError("the database is away")
+
+            return fail
+
+    reported = Reported()
+    boxes = [mailbox(Ear(), name) for name in "abcd"]
+    outbox: Any = Broken()
+    dispatcher = Dispatcher(outbox, boxes, Clocks(Clock(), monotonic), reported)
+    dispatcher.start()
+    try:
+        until(lambda: len(dispatcher._troubled) == 5)
+    finally:
+        dispatcher.stop()
+    assert ["trouble: the database is away"] == reported.said
+
+
+def test_a_clock_that_is_set_back(room: Rooms) -> None:
+    """Waits are measured by a timer: what comes afterwards is told when the pause is over."""
+    ear, timer = Ear(NotifyError("down")), Clock(0.0)
+    made = room(mailbox(ear), timer=timer)
+    made.see(10, BAD)
+    made.dispatcher.turn()
+    ear.broken = None
+    made.clock.now -= 600
+    assert made.store.outbox.post([Posting(Notice("x", "firing", "info", "x"), (Addressee("ops", 0.0),))], made.clock())
+    assert 1.0 == made.dispatcher.turn()
+    timer.now += 1
+    made.dispatcher.turn()
+    assert ["x"] == [one.notice.key for one in ear.heard if one.notice]
+
+
+def test_a_lane(room: Rooms) -> None:
+    """Receivers of one channel share its pace."""
+    ears = Ear(), Ear()
+    made = room(*(Mailbox(name, ear, "channel") for name, ear in zip("ab", ears, strict=True)))
+    made.see(0, BAD)
+    made.dispatcher.turn()
+    assert [1, 0] == [len(ear.heard) for ear in ears]
+    made.clock.now += 1
+    made.dispatcher.turn()
+    assert [1, 1] == [len(ear.heard) for ear in ears]
 
 
 # --- when ----------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from tests.render.builders import saturated, target
 from palanca.model import Finding, SourceInfo, Target, scope_of
 from palanca.notify.alert_groups import Accused, Alert, AlertGroup, EnrichedGroup, Explained, State
 from palanca.notify.group_notices import notice_of
-from palanca.render.notice import Places
+from palanca.render.notice import Places, subject
 
 PLACES = Places("https://palanca.example.com", alertmanager="https://alerts.example.com")
 NOW = 1_800_000_000.0
@@ -56,6 +56,15 @@ def test_engines_that_are_known() -> None:
     assert NOW - 600.0 == notice.since
     assert notice.links.diagnose is not None
     assert "VllmKvCacheSaturated" in str(notice.links.silence)
+
+
+def test_what_it_speaks_of() -> None:
+    """The rule of its alerts and what explains it, at each of its models: what is noted there is told here."""
+    group = enriched((target(0), saturated()), (target(1, model_name="other"), None))
+    symptom = replace(group.alerts[0], rule="ttft-high")
+    notice = notice_of(replace(group, alerts=(*group.alerts, symptom)), PLACES)
+    rules = [("kv-cache-saturated", target(3)), ("kv-cache-saturated", target(0, model_name="other"))]
+    assert (*(subject(*one) for one in rules), subject("ttft-high", target(5))) == notice.subjects
 
 
 def test_the_same_group_is_the_same_problem() -> None:

@@ -81,7 +81,7 @@ def test_pushed_kept_alive_resolved(server: Running) -> None:
     alerts = wanted("life")
     with pushing(server.url) as pusher:
         pusher.want(alerts)
-        until(lambda: len(firing(server, "life")) == len(alerts), 5)
+        until(lambda: len(firing(server, "life")) == len(alerts))
         time.sleep(PACE.alive + 0.5)
         assert {one.key for one in alerts} == {tuple(sorted(one.items())) for one in firing(server, "life")}
         pusher.want(alerts[1:])
@@ -97,7 +97,7 @@ def test_two_replicas(server: Running) -> None:
         first.want(alerts)
         with pushing(server.url) as second:
             second.want(alerts)
-            until(lambda: len(firing(server, "replicas")) == len(alerts), 5)
+            until(lambda: len(firing(server, "replicas")) == len(alerts))
         time.sleep(PACE.alive)
         assert len(alerts) == len(firing(server, "replicas"))
 
@@ -112,7 +112,7 @@ def test_several_and_only_one_is_well(server: Running) -> None:
             pusher.want(wanted("several"))
             until(lambda: firing(server, "several"), 5, 0.02)
             assert time.monotonic() - begin < 1.5
-            until(lambda: all(journal.of(one) for one in (dead, slow, broken.url)), 10)
+            until(lambda: all(journal.of(one) for one in (dead, slow, broken.url)))
             begin = time.monotonic()
         assert time.monotonic() - begin < 2, "an Alertmanager that hangs holds up the end"
     assert "connection refused" in journal.of(dead)[0]
@@ -125,7 +125,7 @@ def test_hostile_labels(server: Running) -> None:
     alerts = pushed(of_now(odd(), "odd"), shipped(), {RULE}, "http://p")
     with pushing(server.url) as pusher:
         pusher.want(alerts)
-        until(lambda: len(firing(server, "odd")) == len(alerts), 5)
+        until(lambda: len(firing(server, "odd")) == len(alerts))
     assert {one.labels["model_name"] for one in alerts} == {one["model_name"] for one in firing(server, "odd")}
 
 
@@ -177,17 +177,17 @@ def test_silences_show(server: Running) -> None:
     try:
         with pushing(server.url) as pusher:
             pusher.want(wanted(test))
-            until(lambda: firing(server, test), 5)
+            until(lambda: firing(server, test))
             assert {} == found(reader.muting)
             here = ("test", test, False, True)
             by_name = server.silence(("alertname", "PalancaKvCacheSaturated", False, True), here)
-            until(lambda: found(reader.muting), 5)
+            until(lambda: found(reader.muting))
             assert {RULE} == {rule for _, rule in found(reader.muting)}
             assert {(by_name,)} == {one.by for one in found(reader.muting).values()}
             by_regex = server.silence(
                 ("instance", "vllm-[03]:.*", True, True), ("severity", "info|none", True, False), here
             )
-            until(lambda: any(by_regex in one.by for one in found(reader.muting).values()), 5)
+            until(lambda: any(by_regex in one.by for one in found(reader.muting).values()))
             both = found(reader.muting)["vllm-0:8000", RULE]
             assert {by_name, by_regex} == set(both.by)
             assert 500 < both.until - time.time() <= 600
@@ -196,7 +196,7 @@ def test_silences_show(server: Running) -> None:
             assert len(muted) == len([one for one in found(reader.muting) if one[1] == RULE])
             for name in (by_name, by_regex):
                 server.end(name)
-            until(lambda: not found(reader.muting), 5)
+            until(lambda: not found(reader.muting))
     finally:
         reader.stop()
         reader.join(5)
@@ -213,7 +213,7 @@ def answered_by(mine: World) -> Iterator[str]:
     thread = threading.Thread(target=lambda: asyncio.run(app.serve()))
     thread.start()
     try:
-        until(lambda: app.started, 10)
+        until(lambda: app.started)
         yield f"http://127.0.0.1:{config.port}"
     finally:
         app.should_exit = True
@@ -233,12 +233,12 @@ def test_the_webhook(tmp_path: Path) -> None:
     }  # fmt: skip
     with answered_by(mine) as url:
         routing = Routing(
-            external_url=url, credentials_file=str(token), group_wait=0, group_interval=2, repeat_interval=2
+            external_url=url, credentials_file=str(token), group_wait=1, group_interval=2, repeat_interval=2
         )
         with serving(written(tmp_path / "am", shipped(), routing)) as alertmanager:
             fires = [{**labels, "instance": name} for name in ("vllm-0:8000", "vllm-6:8000", "gone:1")]
             alertmanager.post(*fires)
-            until(lambda: sink.groups, 15)
+            until(lambda: sink.groups and len(mine.audited) > 2)  # an answer is noted after it was given
             assert [503, 503, 200] == [one.status for one in mine.audited[:3]]
             assert {"alertmanager"} == {one.caller for one in mine.audited}
             assert 1 == len({one.group.identity for one in sink.tries[:3]})
@@ -255,6 +255,6 @@ def test_the_webhook(tmp_path: Path) -> None:
             assert (RULE, True) == (accused.finding.rule, bool(accused.recommendations))
             assert "1 of 3 alerts" in first.remark
             alertmanager.post(*fires, seconds=0)
-            over = until(lambda: [one for one in sink.groups.values() if one.group.status == "resolved"], 15)[0]
+            over = until(lambda: [one for one in sink.groups.values() if one.group.status == "resolved"])[0]
             assert first.group.key == over.group.key
             assert all(one.ends is not None for one in over.group.alerts)

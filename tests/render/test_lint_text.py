@@ -52,6 +52,22 @@ def test_nothing_found() -> None:
     assert "4 rules, none about vLLM: nothing found" == lint.text(other, color=False)
 
 
+def test_files_that_could_not_be_read() -> None:
+    """They are counted, so that nobody takes the rest for all."""
+    none = LintReport("0.33.0", "0.33.0", 15.0, ("a.yml",), 1, 1, (), ())
+    faults = [
+        Fault(Path("b.yml"), 3, 1, "not YAML", "mend it"),
+        Fault(Path("b.yml"), 4, 1, "x"),
+        Fault(Path("c"), 0, 0, "y"),
+    ]
+    assert lint.text(none, faults, color=False).endswith(": nothing found; 2 files could not be read")
+    assert [
+        "::error file=b.yml,line=3,title=unreadable::not YAML (mend it)",
+        "::error file=b.yml,line=4,title=unreadable::x",
+        "::error file=c,line=1,title=unreadable::y",
+    ] == lint.github(none, faults).splitlines()
+
+
 def test_github() -> None:
     """Line feeds and the signs of the syntax are escaped, so that no text can write a command of its own."""
     place = "file=a.yml,line=4,col=15"

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.render.builders import (
+    NOW,
     SOURCE,
     bad_report,
     catalogue,
@@ -20,13 +21,14 @@ from tests.render.builders import (
     one_saturated,
     report,
     saturated,
+    slow_first_token,
     target,
     three_of_eight,
     unknown,
     unreachable,
 )
 
-from palanca.model import Diagnosis, Evidence, SourceInfo, Target
+from palanca.model import Diagnosis, Evidence, Silenced, SourceInfo, Target
 from palanca.render.markdown import block, code, escape, paragraph, render, table
 
 
@@ -48,6 +50,16 @@ def test_problem() -> None:
         "KV cache in use 0.97, 42 preemptions per minute.",
     ]
     assert expected == section(one_saturated(), "## Critical: KV cache is full and requests are being preempted")
+
+
+def test_silenced_alerts() -> None:
+    """Who mutes them, and until when, as text that formats nothing."""
+    muted = Silenced(("6a1f*0c7e*",), NOW + 86400 * 2)
+    findings = (saturated(silenced=muted), replace(slow_first_token(), silenced=muted))
+    text = render(diagnosis(report(findings=findings)))
+    words = "silenced until 2026-03-03 14:03:30 UTC by 6a1f\\*0c7e\\*"
+    assert f"- Alert: {words}\n" in text
+    assert f"; {words}\n" in text
 
 
 def test_pending_problem() -> None:

@@ -29,7 +29,12 @@ def notice(**changes: Any) -> Notice:  # noqa: ANN401  fields of a notice
     )
     made = of_group(Group(members), key="k", names=NAMES, total=8, now=NOW, source="eu")
     places = Places("https://palanca.example.com", "https://grafana/d/x", "https://prometheus", "https://am")
-    made = replace(made, links=links_for(places, made.rule, made.labels, "vllm:kv > 0.8", "VllmKvCacheSaturated"))
+    made = replace(
+        made,
+        links=links_for(
+            places, made.rule, made.labels, "vllm:kv > 0.8", alert={"alertname": "Vllm"}, acknowledged=True
+        ),
+    )
     return replace(made, **changes)
 
 

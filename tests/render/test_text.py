@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from tests.render.builders import (
+    NOW,
     SOURCE,
     bad_report,
     catalogue,
@@ -20,13 +21,14 @@ from tests.render.builders import (
     one_saturated,
     report,
     saturated,
+    slow_first_token,
     target,
     three_of_eight,
     unknown,
     unreachable,
 )
 
-from palanca.model import Diagnosis, Evidence, SignalValue, SourceInfo, State, Target, Unjudged
+from palanca.model import Diagnosis, Evidence, SignalValue, Silenced, SourceInfo, State, Target, Unjudged
 from palanca.render.text import render, wrap
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
@@ -65,6 +67,17 @@ def test_worst_problem_comes_first() -> None:
         "  Cause       kv-capacity, confidence high",
     ]
     assert expected == lines(one_saturated(), "CRITICAL", 5)
+
+
+def test_silenced_alerts() -> None:
+    """Who mutes them, and until when; it is a finding all the same."""
+    muted = Silenced(("6a1f0c7e",), NOW + 3600)
+    slow = replace(slow_first_token(), silenced=muted)
+    bad = [replace(bad_report(n), findings=(saturated(silenced=muted if n else None), slow)) for n in range(3)]
+    text = " ".join(plain(diagnosis(*bad), 200).split())
+    assert "Alert silenced until 15:03:30 UTC by 6a1f0c7e on 2 of 3 engines" in text
+    assert text.index("the same engines; silenced until 15:03:30 UTC by 6a1f0c7e") > text.index("Also found")
+    assert "silenced" not in plain(three_of_eight())
 
 
 def test_header() -> None:

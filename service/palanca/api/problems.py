@@ -72,6 +72,8 @@ _TEXTS: Mapping[int, tuple[str, str, str]] = {
     503: ("Not possible at the moment; the detail says why.", "Service Unavailable",
           "10 fresh diagnoses are under way or waiting; ask again later"),
 }  # fmt: skip
+_UNPARSED = "There was an error parsing the body"
+"""What FastAPI says, with 400, of a body that breaks its JSON parser; what is no JSON at all it answers with 422."""
 _HEADERS: Mapping[int, Mapping[str, Any]] = {
     401: {"WWW-Authenticate": {"description": "Bearer, or Basic for browsers.", "schema": {"type": "string"}}},
     503: {"Retry-After": {"description": "Seconds, where too many asked at once.", "schema": {"type": "integer"}}},
@@ -123,6 +125,9 @@ def _said(one: Mapping[str, Any]) -> str:
 async def _refused(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
+    if error.detail == _UNPARSED:
+        said = "it cannot be read: it is not UTF-8, or nested too deeply"
+        return problem(422, f"body: {said}", errors=[Fault(parameter="body", message=said)])
     headers = dict(error.headers or {})
     if "Allow" in headers:  # HEAD goes where GET goes
         allowed = headers["Allow"].split(", ")

@@ -29,7 +29,7 @@ from palanca.history.lock import FileLock
 from palanca.history.store import HistoryStore
 from palanca.logs import logger
 from palanca.poll import Question
-from palanca.settings import check_binding, is_loopback, knowledge, matrix, read_secrets
+from palanca.settings import check_binding, check_routes, is_loopback, knowledge, matrix, read_secrets
 from palanca.settings.alerts import with_settings
 from palanca.sources.prometheus import Prometheus
 from palanca.sources.scrape import ScrapeSource
@@ -60,6 +60,7 @@ def plan(made: Effective, *, clock: Clock, timer: Clock) -> Plan:
         raise UsageError("nothing to watch: give --prometheus URL or --scrape URL, or sources in the settings")
     catalogue, hardware = matrix(settings.rules)
     known = knowledge(made, catalogue, hardware)
+    check_routes(made, catalogue)
 
     def watch(one: SourceSettings) -> Watch:
         labels = dict(one.labels)

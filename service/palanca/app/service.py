@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from palanca.alerting.options import Options
@@ -25,6 +25,7 @@ from palanca.logs import logger
 from palanca.notify.courier import Courier
 from palanca.notify.dispatcher import Dispatcher
 from palanca.notify.group_notices import GroupSink
+from palanca.notify.sender import Clocks
 from palanca.telemetry import Telemetry
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from palanca.daemon.watch import Poll, Watch
     from palanca.model import Catalogue, Diagnosis, SourceInfo, Target
     from palanca.notify.alert_groups import Sink
+    from palanca.outgoing import Look, Posting
     from palanca.verify import Verification
     from palanca.verifying import Trial
 
@@ -72,7 +74,7 @@ class Service:
         self.recorder: Recorder | None = None
         if isinstance(history, History):
             boxes = plan.telling.mailboxes
-            self.dispatcher = Dispatcher(history.outbox, boxes, clock, Reports(telemetry))
+            self.dispatcher = Dispatcher(history.outbox, boxes, Clocks(clock, time.monotonic), Reports(telemetry))
             self.courier = Courier(history.outbox, lambda: self.plan.telling.routing, self.dispatcher.nudge)
             self.recorder = Recorder(history, telemetry, self._keeping, self.dispatcher.nudge)
         if self.recorder is not None:
@@ -85,7 +87,15 @@ class Service:
     def _keeping(self) -> Keeping:
         plan = self.plan
         names = [watch.name for watch in plan.watches]
-        return Keeping(plan.catalogue, names, plan.retention, plan.telling.tell)
+        return Keeping(plan.catalogue, names, plan.retention, plan.telling.tell and self._tell)
+
+    def _tell(self, look: Look) -> Sequence[Posting]:
+        """What people shall be told of a look, with the silences of now."""
+        tell = self.plan.telling.tell
+        if tell is None:
+            return ()
+        marked = None if look.diagnosis is None else self.alertmanagers.marked(look.diagnosis)
+        return tell(replace(look, diagnosis=marked))
 
     def sink(self) -> Sink | None:
         """Where groups of alerts go that Alertmanager sends; None where nobody can be told."""

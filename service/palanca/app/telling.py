@@ -14,9 +14,9 @@ from pydantic import SecretStr
 
 from palanca.errors import NotifyError, UsageError
 from palanca.logs import logger
-from palanca.notify.dispatcher import posted
 from palanca.notify.notices import postings
 from palanca.notify.routing import Quiet, Route, Routing
+from palanca.notify.sender import posted
 from palanca.notify.slack import API, Bot, IncomingWebhook, Way
 from palanca.notify.webhook import Hook, Webhook
 from palanca.outgoing import Delivery, Mailbox
@@ -79,12 +79,13 @@ def mailboxes(settings: Settings, secrets: Secrets) -> tuple[Mailbox, ...]:
 
 
 def _places(settings: Settings) -> Places:
-    links = settings.notify.links
+    links, known = settings.notify.links, settings.alertmanager
+    mutes = settings.notify.path == "alertmanager" or bool(known.urls and known.silences)
     return Places(
         external=None if settings.external_url is None else str(settings.external_url),
         dashboard=links.dashboard,
         prometheus=None if links.prometheus is None else str(links.prometheus),
-        alertmanager=None if links.alertmanager is None else str(links.alertmanager),
+        alertmanager=None if links.alertmanager is None or not mutes else str(links.alertmanager),
         runbooks=None if links.runbooks is None else str(links.runbooks),
     )
 
@@ -176,7 +177,7 @@ def _tried(box: Mailbox, now: float) -> Tried:
 
 
 class Reports:
-    """Tells logs and metrics how sending goes; satisfies ``palanca.notify.dispatcher.Reporter``."""
+    """Tells logs and metrics how sending goes; satisfies ``palanca.notify.sender.Reporter``."""
 
     def __init__(self, telemetry: Telemetry) -> None:
         self._telemetry, self._log = telemetry, logger("notify")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from palanca.commands import options
-from palanca.errors import EXIT_FINDINGS
+from palanca.errors import EXIT_FINDINGS, EXIT_USAGE
 
 if TYPE_CHECKING:
     from palanca.model import Metrics
@@ -52,7 +52,6 @@ def check(
 
     Exit code: 0 clean, 1 findings, 2 usage or a file that cannot be read, 3 the Prometheus could not be read.
     """
-    from palanca.errors import RuleFileError
     from palanca.linting import SEVERITIES, lint
     from palanca.linting.names_file import load_names
     from palanca.linting.vocabulary import Vocabulary
@@ -74,15 +73,17 @@ def check(
             found = found if files else ReadFiles(read_loaded(client), ())
             live = look(client, found.sources, vocabulary, time.time)
     report = lint(found.sources, vocabulary, interval_s=interval, live=live)
+    for fault in sorted(found.faults):  # first: what follows is about the other files
+        typer.echo(f"palanca: {fault}", err=True)
     if output == "json":
         options.say(writer.to_json(report, found.faults))
     elif output == "github":
-        options.say(writer.github(report))
-    else:
+        options.say(writer.github(report, found.faults))
+    elif found.sources or not found.faults:
         _, color = options.terminal()
-        options.say(writer.text(report, color=color), color=True)
+        options.say(writer.text(report, found.faults, color=color), color=True)
     if found.faults:
-        raise RuleFileError(found.faults)
+        raise typer.Exit(EXIT_USAGE)
     counted = SEVERITIES[: SEVERITIES.index(fail_on) + 1] if fail_on != "never" else ()
     if any(report.count(severity) for severity in counted):
         raise typer.Exit(EXIT_FINDINGS)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from pydantic import TypeAdapter
-from sqlalchemy import ColumnElement, Connection, and_, bindparam, case, func, select, update
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, case, func, or_, select, update
 
 from palanca.history import codec
 from palanca.history.journal import CHUNK
@@ -89,7 +89,7 @@ def _put(
     """Bring one line up to date. A problem that comes back after its end was told is a new line."""
     over = row is None or (row.resolved and (row.told is None or _told(row).resolved))
     if over:
-        if notice.resolved or notice.explained_by or to is None:
+        if notice.resolved or notice.quiet or to is None:
             return False
         new = {
             "receiver": receiver, "digest": codec.digest(notice.key), "number": 1 if row is None else row.number + 1,
@@ -116,14 +116,32 @@ def remark(connection: Connection, key: str, added: Remark, now: float) -> int:
     """Add a remark to the newest lines of a problem; how many there are."""
     mine = _newest(connection, [key], None).get(codec.digest(key), {})
     for row in mine.values():
-        before = _notice(row)
-        if added in before.remarks:
-            continue
-        after = replace(before, remarks=(*before.remarks, added))
-        values = {"notice": codec.written(NOTICE, after), "version": row.version + 1, "pending": True, "changed": now}
-        values |= {"due": min(now, row.due) if row.pending else now}
-        connection.execute(update(outbox).where(outbox.c.id == row.id).values(**values))
+        _remarked(connection, row, added, now)
     return len(mine)
+
+
+def remark_on(connection: Connection, subject: str, since: float, added: Remark, now: float) -> int:
+    """Add a remark to lines of others, such as groups of Alertmanager, that speak of a subject; how many there are.
+
+    They must not have been over before ``since``.
+    """
+    others = and_(outbox.c.source.is_(None), or_(~outbox.c.resolved, outbox.c.changed >= since))
+    rows = connection.execute(select(outbox).where(others).order_by(outbox.c.number).with_for_update(of=outbox))
+    newest = {(row.receiver, row.digest): row for row in rows}
+    mine = [row for row in newest.values() if subject in _notice(row).subjects]
+    for row in mine:
+        _remarked(connection, row, added, now)
+    return len(mine)
+
+
+def _remarked(connection: Connection, row: Any, added: Remark, now: float) -> None:  # noqa: ANN401  a row of SQLAlchemy
+    before = _notice(row)
+    if added in before.remarks:
+        return
+    after = replace(before, remarks=(*before.remarks, added))
+    values = {"notice": codec.written(NOTICE, after), "version": row.version + 1, "pending": True, "changed": now}
+    values |= {"due": min(now, row.due) if row.pending else now}
+    connection.execute(update(outbox).where(outbox.c.id == row.id).values(**values))
 
 
 def due(connection: Connection, receiver: str, now: float) -> tuple[Line, ...]:

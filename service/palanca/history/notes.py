@@ -13,7 +13,7 @@ from palanca.history import codec, journal, lines
 from palanca.history.entries import Detail, EventKind
 from palanca.history.journal import Entry
 from palanca.history.tables import LARGEST_ID, episodes, sources, targets, verifications
-from palanca.render.notice import Remark, topic
+from palanca.render.notice import Remark, subject, topic
 from palanca.render.words import encodable
 
 
@@ -28,7 +28,7 @@ def acknowledge(connection: Connection, episode_id: int, who: str, note: str, no
         connection.execute(update(episodes).where(episodes.c.id == episode_id).values(**new))
         _tell(connection, row, "acknowledged", now, Detail(who=who, note=note), codec.digest(f"{who}\n{note}"))
         text = f"{who} looks after it" + (f": {note}" if note else "")
-        lines.remark(connection, _topic(row), Remark(now, text, loud=False), now)
+        _remark(connection, row, Remark(now, text, loud=False), now)
     return True
 
 
@@ -49,12 +49,15 @@ def attach(connection: Connection, episode_id: int, document: Mapping[str, Any],
         verdict = document.get("verdict")
         detail = Detail(reason=codec.word(verdict) if isinstance(verdict, str) else None)
         _tell(connection, row, "verified", now, detail, digest)
-        lines.remark(connection, _topic(row), Remark(now, _verdict(document)), now)
+        _remark(connection, row, Remark(now, _verdict(document)), now)
     return True
 
 
-def _topic(row: Any) -> str:  # noqa: ANN401  a row of SQLAlchemy
-    return topic(row.source, row.rule, codec.target_of(row.labels))
+def _remark(connection: Connection, row: Any, added: Remark, now: float) -> None:  # noqa: ANN401  a row of SQLAlchemy
+    """Add to what people were told of an episode, by palanca itself or by Alertmanager."""
+    target = codec.target_of(row.labels)
+    lines.remark(connection, topic(row.source, row.rule, target), added, now)
+    lines.remark_on(connection, subject(row.rule, target), row.began, added, now)
 
 
 def _verdict(document: Mapping[str, Any]) -> str:

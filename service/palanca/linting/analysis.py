@@ -36,7 +36,7 @@ _SAME_RANGE = frozenset({
     "mad_over_time", "clamp", "clamp_min", "clamp_max", "abs", "sort", "sort_desc", "label_replace", "label_join",
 })  # fmt: skip
 _SAME_RANGE_AGGREGATIONS = frozenset({"avg", "min", "max", "topk", "bottomk", "quantile", "limitk", "limit_ratio"})
-_CHOOSING = frozenset({"topk", "bottomk", "limitk", "limit_ratio"})
+CHOOSING = frozenset({"topk", "bottomk", "limitk", "limit_ratio"})
 SHARES = (
     ("prefix_cache_hits", "prefix_cache_queries"),
     ("external_prefix_cache_hits", "external_prefix_cache_queries"),
@@ -240,7 +240,7 @@ def labels_of(node: Node, vocabulary: Vocabulary) -> Labels | None:
 def _aggregated(node: Aggregation, vocabulary: Vocabulary) -> Labels | None:
     if node.op == "count_values":
         return None
-    if node.op in _CHOOSING:
+    if node.op in CHOOSING:
         return labels_of(node.inner, vocabulary)
     if node.without is not None:
         inner = labels_of(node.inner, vocabulary)
@@ -256,6 +256,6 @@ def _labels(node: Binary, vocabulary: Vocabulary) -> Labels | None:
     left = labels_of(node.left, vocabulary)
     if node.op == "or":
         return left if left == labels_of(node.right, vocabulary) else None
-    if node.op in {"and", "unless"} or not node.matched:
+    if node.op in {"and", "unless"} or node.matching.at is None:
         return left
     return None

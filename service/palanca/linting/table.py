@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from palanca.linting.checks import aggregation, counters, histograms, labels, live, names, shape, thresholds
+from palanca.linting.checks import aggregation, counters, histograms, joins, labels, live, names, shape, thresholds
 from palanca.linting.finding import Check
 
 IGNORES = "unknown-ignore"
@@ -44,11 +44,14 @@ ABOUT_VLLM: tuple[Check, ...] = (
     Check("ratio-against-percent", "error", "a ratio compared with per cent", thresholds.ratio_against_percent),
     Check("milliseconds", "warning", "seconds compared with milliseconds", thresholds.milliseconds),
     Check("always-true", "error", "a comparison that is always or never true", thresholds.always_true),
+    Check("one-or-nothing", "error", "absent or count compared with 0", thresholds.one_or_nothing),
     Check("bool-comparison", "error", "a comparison that drops no series", thresholds.bool_comparison),
     Check("idle-division", "warning", "a share without a floor of traffic", thresholds.idle_division),
     Check("hides-replica", "warning", "an aggregation that hides a replica", aggregation.hides_replica),
     Check("sum-of-ratios", "error", "a sum of ratios", aggregation.sum_of_ratios),
     Check("never-matches", "error", "sides whose series never match", aggregation.never_matches),
+    Check("lost-join-label", "error", "sides joined by a label that one lacks", joins.lost_join_label),
+    Check("many-to-many", "error", "a join that Prometheus refuses", joins.many_to_many),
     Check("lost-label", "warning", "a message with a label that is gone", aggregation.lost_label),
     Check("no-for", "warning", "an alert without for", shape.no_for),
     Check("value-in-label", "error", "$value in a label", shape.value_in_label),

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Literal
 
 import promql_parser
 
@@ -124,15 +125,34 @@ class Aggregation(Node):
 
 
 @dataclass(frozen=True)
+class Matching:
+    """How two sides are matched: ``on``, or else ``ignoring`` these labels; ``at`` is where that stands.
+
+    ``many`` is the side of which several series may match one of the other, by ``group_left`` or ``group_right``.
+    ``filled`` tells that ``fill`` makes up for what does not match.
+    """
+
+    labels: tuple[str, ...] = ()
+    on: bool = False
+    at: tuple[int, int] | None = None
+    many: Literal["left", "right"] | None = None
+    filled: bool = False
+
+    def by(self, label: str) -> bool:
+        """Whether both sides must have the same value of a label."""
+        return (label in self.labels) == self.on
+
+
+@dataclass(frozen=True)
 class Binary(Node):
-    """Two sides of an operator; ``matched`` tells that on or ignoring is given."""
+    """Two sides of an operator."""
 
     op: str
     left: Node
     right: Node
     at: tuple[int, int]
     returns_bool: tuple[int, int] | None = None
-    matched: bool = False
+    matching: Matching = Matching()
 
     @property
     def children(self) -> tuple[Node, ...]:
@@ -290,15 +310,16 @@ class _Parser:
                 raise PromQLSyntaxError("the expression has too many operators in a row", left.start)
             operator = self.take()
             op = operator.text.lower()
-            returns_bool, matched = self.modifiers()
+            returns_bool, matching = self.modifiers()
             right = self.binary(precedence - 1 if op == "^" else precedence)
-            left = Binary(left.start, right.end, op, left, right, (operator.start, operator.end), returns_bool, matched)
+            place = operator.start, operator.end
+            left = Binary(left.start, right.end, op, left, right, place, returns_bool, matching)
         self.depth -= 1
         return left
 
-    def modifiers(self) -> tuple[tuple[int, int] | None, bool]:
+    def modifiers(self) -> tuple[tuple[int, int] | None, Matching]:
         """Read ``bool``, ``on``, ``ignoring``, ``group_left``, ``group_right`` and ``fill`` behind an operator."""
-        returns_bool, matched = None, False
+        returns_bool, matching = None, Matching()
         while self.text() in {"bool", "on", "ignoring", "group_left", "group_right", "fill", "fill_left", "fill_right"}:
             word = self.text()
             if word not in {"bool", "group_left", "group_right"} and not self.followed_by("("):
@@ -307,16 +328,20 @@ class _Parser:
             if word == "bool":
                 returns_bool = (taken.start, taken.end)
             elif word in {"on", "ignoring"}:
-                matched = True
-                self.labels()
+                labels = self.labels()
+                place = taken.start, self.words[self.at - 1].end
+                matching = replace(matching, labels=labels, on=word == "on", at=place)
             elif word.startswith("fill"):
+                matching = replace(matching, filled=True)
                 self.take()
                 while self.text() not in {")", ""}:
                     self.take()
                 self.expect(")", "behind the value to fill in")
-            elif self.text() == "(":
-                self.labels()
-        return returns_bool, matched
+            else:
+                matching = replace(matching, many="left" if word == "group_left" else "right")
+                if self.text() == "(":
+                    self.labels()
+        return returns_bool, matching
 
     def followed_by(self, text: str) -> bool:
         return self.at + 1 < len(self.words) and self.words[self.at + 1].text == text

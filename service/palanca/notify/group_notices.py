@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from palanca.model import SEVERITY_ORDER, Severity, TargetReport, scope_of
 from palanca.render.groups import Group
-from palanca.render.notice import Notice, Places, links_for, of_group, scope_labels
+from palanca.render.notice import Notice, Places, links_for, of_group, scope_labels, subject
 from palanca.render.words import plural, target_names
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def notice_of(group: EnrichedGroup, places: Places, catalogue: Catalogue | None 
         what=" ".join(part for part in (made.what, group.remark) if part),
         since=min((one.starts for one in sent.alerts), default=made.since),
         source=group.source.name,
+        subjects=_subjects(group),
     )
     if sent.status == "firing":
         return made
@@ -44,6 +45,23 @@ def notice_of(group: EnrichedGroup, places: Places, catalogue: Catalogue | None 
 
 def _key(sent: AlertGroup) -> str:
     return json.dumps(["alertmanager", sent.receiver, sent.key])
+
+
+def _alert(labels: Mapping[str, str]) -> dict[str, str]:
+    """What is silenced: alerts of that name."""
+    return {name: value for name, value in labels.items() if name == "alertname"}
+
+
+def _subjects(group: EnrichedGroup) -> tuple[str, ...]:
+    """The findings that it speaks of: whoever looks after one of them, or tries a change, does it for this group."""
+    spoken = [
+        subject(rule, one.target)
+        for alert in group.alerts
+        for one in alert.accused
+        for rule in (alert.rule, one.finding and one.finding.rule, one.root and one.root.rule)
+        if rule
+    ]
+    return tuple(dict.fromkeys(spoken))
 
 
 def _severity(sent: AlertGroup) -> Severity | None:
@@ -80,7 +98,7 @@ def _of_findings(group: EnrichedGroup, roots: list[Accused], places: Places, cat
         total=group.fleets.get(scope_of(targets[0]), len(targets)),
         now=group.time,
         catalogue=catalogue,
-        links=links_for(places, rule, labels, promql, group.group.common_labels.get("alertname")),
+        links=links_for(places, rule, labels, promql, alert=_alert(group.group.common_labels)),
         labels={**labels, **({} if len(targets) > 1 else targets[0].as_dict())},
         symptoms=tuple(others),
         **words,
@@ -107,7 +125,7 @@ def _of_labels(group: EnrichedGroup, accused: Mapping[Target, Accused], places: 
         at=group.time,
         rule=rule,
         cause=labels.get("cause", ""),
-        links=links_for(places, rule, labels, "", labels.get("alertname")),
+        links=links_for(places, rule, labels, alert=_alert(labels)),
     )
 
 

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from palanca.alerting import names
 from palanca.model import SEVERITY_ORDER, TargetReport, scope_of
 from palanca.outgoing import Posting
 from palanca.render.groups import Group
-from palanca.render.notice import Notice, Places, links_for, of_group, scope_labels, topic
+from palanca.render.notice import BLIND_RULE, Notice, Places, links_for, of_group, scope_labels, topic
 from palanca.render.words import target_names
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 BLIND_S = 300.0
 """A source that cannot be read for so long is told: five minutes are what Prometheus takes to call a series stale."""
-BLIND_RULE = "source-unreadable"
 
 
 def notices(look: Look, places: Places, catalogue: Catalogue | None = None) -> tuple[Notice, ...]:
@@ -55,6 +55,18 @@ class _Engines:
         """The report of an engine; a blank one where there is none now."""
         return self.reports.get(target) or TargetReport(target, "unknown", None, {}, {}, (), (), (), {})
 
+    def silenced(self, shown: Sequence[Standing]) -> float | None:
+        """Until when the alerts of all of these are silenced; None where one is not."""
+        ends = []
+        for one in shown:
+            found = [
+                finding for finding in self.report(one.episode.target).findings if finding.rule == one.episode.rule
+            ]
+            if one.episode.ended is not None or not found or found[0].silenced is None:
+                return None
+            ends.append(found[0].silenced.until)
+        return min(ends, default=None)
+
 
 def _notice(
     key: str, members: Sequence[Standing], there: _Engines, places: Places, catalogue: Catalogue | None
@@ -77,7 +89,9 @@ def _notice(
         total=there.counts[scope_of(first.target)],
         now=look.now,
         catalogue=catalogue,
-        links=links_for(places, first.rule, scope, promql),
+        links=links_for(
+            places, first.rule, scope, promql, alert={names.RULE: first.rule}, acknowledged=shown[0].id > 0
+        ),
     )
     made = replace(
         made,
@@ -86,6 +100,8 @@ def _notice(
         source=look.source,
         symptoms=tuple(dict.fromkeys(symptoms)),
         explained_by=() if roots else _explained(shown),
+        silenced=there.silenced(shown),
+        episode=shown[0].id or None,
     )
     if not over:
         return made

@@ -51,6 +51,7 @@ def values(delivery: Delivery) -> dict[str, Any]:
         "proposal": None if proposal is None else _plain(asdict(proposal)),
         "alternatives": list(notice.alternatives),
         "remarks": [{"time": rfc3339(one.time), "text": one.text} for one in notice.remarks],
+        "episode": notice.episode,
         "links": asdict(notice.links),
         "notices": [_brief(one) for one in delivery.many],
     }

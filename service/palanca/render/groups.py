@@ -111,6 +111,17 @@ def held(group: Group, now: float) -> str:
     return f"since {clock(group.since, now)}" + (f" or earlier (at least {length})" if at_least else f" ({length})")
 
 
+def silenced(group: Group, now: float) -> str:
+    """Who mutes its alerts: ``silenced until 15:00:00 UTC by 6a1f0c7e``; empty where nothing does."""
+    found = [finding.silenced for _, finding in group.members if finding.silenced is not None]
+    if not found:
+        return ""
+    until = clock(min(one.until for one in found), now)
+    by = listing([printable(name) for name in dict.fromkeys(name for one in found for name in one.by)])
+    some = f" on {len(found)} of {len(group.members)} engines" if len(found) < len(group.members) else ""
+    return f"silenced until {until} by {by}{some}"
+
+
 @dataclass(frozen=True)
 class EvidenceRow:
     """One comparison, over the engines of a group, in words."""

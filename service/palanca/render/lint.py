@@ -16,8 +16,11 @@ _PLAIN = "\x1b[0m"
 _GITHUB = {"error": "error", "warning": "warning", "info": "notice"}
 
 
-def text(report: LintReport, *, color: bool) -> str:
-    """Write one line a finding, ``file:line:column: severity: rule: message [check]``, and how to mend it."""
+def text(report: LintReport, unreadable: Sequence[Fault] = (), *, color: bool) -> str:
+    """Write one line a finding, ``file:line:column: severity: rule: message [check]``, and how to mend it.
+
+    The last line counts them, and the files that are ``unreadable``.
+    """
     lines: list[str] = []
     for one in report.findings:
         severity = f"{_COLORS[one.severity]}{one.severity}{_PLAIN}" if color else one.severity
@@ -31,7 +34,9 @@ def text(report: LintReport, *, color: bool) -> str:
             lines += [f"      {printable(line)}" for line in mended.expression.splitlines()]
     if lines:
         lines.append("")
-    return "\n".join([*lines, _summary(report)])
+    missing = len({fault.path for fault in unreadable})
+    rest = f"; {plural(missing, 'file')} could not be read" if missing else ""
+    return "\n".join([*lines, _summary(report) + rest])
 
 
 def _place(one: Finding) -> str:
@@ -50,9 +55,13 @@ def _summary(report: LintReport) -> str:
     return f"{plural(report.rules, 'rule')}, {about}: {', '.join(counts) or 'nothing found'}"
 
 
-def github(report: LintReport) -> str:
+def github(report: LintReport, unreadable: Sequence[Fault] = ()) -> str:
     """Write commands that GitHub shows as annotations of the lines."""
     lines = []
+    for fault in unreadable:
+        place = f"file={_property(str(fault.path))},line={max(fault.line, 1)}"
+        hint = f" ({fault.hint})" if fault.hint else ""
+        lines.append(f"::error {place},title=unreadable::{_data(fault.message + hint)}")
     for one in report.findings:
         place = f"file={_property(one.path)}"
         if one.where == "file":

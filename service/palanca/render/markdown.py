@@ -22,6 +22,7 @@ from palanca.render.groups import (
     held,
     other_values,
     removed,
+    silenced,
     worst_first,
 )
 from palanca.render.words import (
@@ -147,8 +148,9 @@ def _problem(group: Group, diagnosis: Diagnosis, names: Mapping[Target, str], ca
         f"- When: {held(group, diagnosis.time)}",
         f"- Cause: {escape(finding.cause)}, confidence {group.confidence}",
         f"- Rule: {code(finding.rule)}",
-        "",
     ]
+    mute = silenced(group, diagnosis.time)
+    lines += [f"- Alert: {escape(mute)}", ""] if mute else [""]
     lines += [paragraph(finding.summary), ""] if finding.summary and len(group.members) == 1 else []
     lines += _evidence(group, catalogue)
     if group.recommendations:
@@ -211,7 +213,8 @@ def _others(
         symptom = finding.role == "symptom"
         why = f"explained by {', '.join(code(rule) for rule in finding.explained_by)}" if symptom else ""
         when = "" if symptom else held(group, diagnosis.time)
-        parts = [escape(finding.title), why, escape(rows), _where(group, diagnosis, names), when]
+        mute = escape(silenced(group, diagnosis.time))
+        parts = [escape(finding.title), why, escape(rows), _where(group, diagnosis, names), when, mute]
         lines.append(f"- {finding.severity}: " + "; ".join(part for part in parts if part))
     return [*lines, ""]
 

@@ -28,8 +28,12 @@ ENGINES_NAMED = 20
 """Engines that a notice names; the others are counted."""
 NAME_WIDTH = 120
 VALUES_WIDTH = 300
+BLIND_RULE = "source-unreadable"
+"""In place of a rule: of the notice that a source cannot be read."""
 OTHERS = 4
 """Alternatives and symptoms that a notice lists."""
+ACKNOWLEDGE = "/docs#/history/acknowledge_api_v1_history__episode_id__acknowledge_post"
+"""Where a browser can acknowledge an episode; a test asks the API."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +44,13 @@ class Links:
     promql: str | None = None
     runbook: str | None = None
     silence: str | None = None
+    acknowledge: str | None = None
     diagnose: str | None = None
 
     def named(self) -> tuple[tuple[str, str], ...]:
         """Those that there are, with the word to show."""
         words = {"dashboard": "Dashboard", "promql": "PromQL", "runbook": "Runbook", "silence": "Silence",
-                 "diagnose": "Diagnosis"}  # fmt: skip
+                 "acknowledge": "Acknowledge", "diagnose": "Diagnosis"}  # fmt: skip
         return tuple((words[one.name], value) for one in fields(self) if (value := getattr(self, one.name)))
 
 
@@ -79,7 +84,9 @@ class Notice:
     """One problem. Times are unix seconds; ``ended`` is None while it lasts.
 
     ``labels`` are those that all its engines share and that routes ask for. ``affected`` of ``total`` engines have it.
-    ``explained_by`` names the rules that explain it now: then nobody is told, only what was told is kept up to date.
+    ``explained_by`` names the rules that explain it now, and ``silenced`` says until when Alertmanager mutes all of it:
+    then nobody is told, only what was told is kept up to date. ``episode`` is the number by which it is acknowledged.
+    ``subjects`` are what it speaks of (``subject``), where the key does not say it.
     """
 
     key: str
@@ -104,6 +111,9 @@ class Notice:
     source: str = ""
     symptoms: tuple[str, ...] = ()
     explained_by: tuple[str, ...] = ()
+    silenced: float | None = None
+    episode: int | None = None
+    subjects: tuple[str, ...] = ()
     reason: str = ""
     """Why it ended, where not by its rule."""
     remarks: tuple[Remark, ...] = ()
@@ -113,6 +123,11 @@ class Notice:
     def resolved(self) -> bool:
         """Whether it is over."""
         return self.state == "resolved"
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nobody is to be told of it now."""
+        return bool(self.explained_by) or self.silenced is not None
 
     @property
     def lasted_s(self) -> float | None:
@@ -125,7 +140,8 @@ class Notice:
         proposal = None if self.proposal is None else [self.proposal.change, self.proposal.applies_to]
         parts = [
             self.resolved, self.severity, self.title, self.where, self.affected, self.total, list(self.engines),
-            proposal, list(self.alternatives), list(self.symptoms), list(self.explained_by), self.reason,
+            proposal, list(self.alternatives), list(self.symptoms), list(self.explained_by), self.silenced,
+            self.reason,
             [[one.time, one.text] for one in self.remarks], self.ended,
         ]  # fmt: skip
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
@@ -134,6 +150,11 @@ class Notice:
 def topic(source: str, rule: str, target: Target) -> str:
     """Key of what the engines of one model have in common: the same rule at the same source and scope."""
     return json.dumps(["finding", source, rule, *scope_of(target)])
+
+
+def subject(rule: str, target: Target) -> str:
+    """Key of a rule at the engines of one model, at whichever source."""
+    return json.dumps([rule, *scope_of(target)])
 
 
 def scope_labels(target: Target) -> dict[str, str]:
@@ -264,7 +285,10 @@ def some(texts: Sequence[str], shown: int = OTHERS) -> str:
 
 @dataclass(frozen=True)
 class Places:
-    """Where links lead: the address of palanca for people, a Grafana dashboard, a Prometheus, an Alertmanager."""
+    """Where links lead: the address of palanca for people, a Grafana dashboard, a Prometheus, an Alertmanager.
+
+    ``alertmanager`` only where a silence there mutes what palanca tells.
+    """
 
     external: str | None = None
     dashboard: str | None = None
@@ -275,9 +299,18 @@ class Places:
 
 
 def links_for(
-    places: Places, rule: str, labels: Mapping[str, str], promql: str = "", alert: str | None = None
+    places: Places,
+    rule: str,
+    labels: Mapping[str, str],
+    promql: str = "",
+    *,
+    alert: Mapping[str, str] | None = None,
+    acknowledged: bool = False,
 ) -> Links:
-    """Make the links of a notice: ``labels`` select its engines, ``alert`` is the alert to be silenced."""
+    """Make the links of a notice: ``labels`` select its engines, ``alert`` with them the alert to be silenced.
+
+    ``acknowledged``: it has an episode, of which somebody can say that they look after it.
+    """
     base = None if places.external is None else places.external.rstrip("/")
     runbook = f"{base}/api/v1/rules/{quote(rule)}" if base and rule else None
     if places.runbooks and rule:
@@ -290,6 +323,7 @@ def links_for(
         else f"{places.prometheus.rstrip('/')}/graph?{urlencode({'g0.expr': promql, 'g0.tab': '0'})}",
         runbook=runbook,
         silence=_silence(places.alertmanager, labels, alert),
+        acknowledge=f"{base}{ACKNOWLEDGE}" if base and acknowledged else None,
         diagnose=None if base is None else _query(f"{base}/diagnose", here),
     )
 
@@ -305,10 +339,10 @@ def _dashboard(url: str | None, labels: Mapping[str, str]) -> str | None:
     return _query(url, {f"var-{name}": labels.get(name) for name in ("job", "model_name", "instance")})
 
 
-def _silence(url: str | None, labels: Mapping[str, str], alert: str | None) -> str | None:
-    if url is None or alert is None:
+def _silence(url: str | None, labels: Mapping[str, str], alert: Mapping[str, str] | None) -> str | None:
+    if url is None or not alert:
         return None
-    matchers = {"alertname": alert, **{name: value for name, value in labels.items() if name in SCOPE_LABELS}}
+    matchers = {**alert, **{name: value for name, value in labels.items() if name in SCOPE_LABELS}}
     text = ",".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in matchers.items())
     encoded = quote("{" + text.encode("utf-8", "replace").decode() + "}", safe="")
     return f"{url.rstrip('/')}/#/silences/new?filter={encoded}"

@@ -165,6 +165,8 @@ def message(notice: Notice, news: Sequence[str] = ()) -> Payload:
         blocks.append(_section(f"*{prose(ending(notice), SHORT)}*"))
     if notice.explained_by:
         blocks.append(_section(f"Explained by {_codes(notice.explained_by)} now; see there what to change."))
+    if notice.silenced is not None and not notice.resolved:
+        blocks.append(_section(f"Silenced in Alertmanager until {moment(notice.silenced)}: nobody is called."))
     if notice.what:
         blocks.append(_section(prose(notice.what, LONG)))
     blocks.append(_fields(_facts(notice)))
@@ -180,7 +182,8 @@ def message(notice: Notice, news: Sequence[str] = ()) -> Payload:
     foot = " · ".join(filter(None, [
         notice.rule and code(notice.rule, NAME), notice.cause and prose(notice.cause, NAME),
         notice.confidence and f"confidence {prose(notice.confidence, NAME)}",
-        notice.source and f"source {code(notice.source, NAME)}", f"as of {moment(notice.at)}",
+        notice.source and f"source {code(notice.source, NAME)}",
+        "" if notice.episode is None else f"episode {notice.episode}", f"as of {moment(notice.at)}",
     ]))  # fmt: skip
     return _payload(headline(notice), plain(notice, news), colour(notice), blocks, _context([foot]))
 

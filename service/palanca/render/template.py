@@ -19,7 +19,7 @@ DOTTED = ("labels", "links")
 NAMES = (
     "schema", "kind", "id", "key", "state", "severity", "title", "what", "where", "text", "news", "labels", "affected",
     "total", "engines", "evidence", "rule", "cause", "confidence", "source", "symptoms", "reason", "since", "ended",
-    "lasted_s", "time", "change", "proposal", "alternatives", "remarks", "links", "notices",
+    "lasted_s", "time", "change", "proposal", "alternatives", "remarks", "episode", "links", "notices",
 )  # fmt: skip
 """Placeholders; a test compares them with ``palanca.notify.values``."""
 

@@ -22,6 +22,7 @@ from palanca.render.groups import (
     group_unjudged,
     held,
     other_values,
+    silenced,
     worst_first,
 )
 from palanca.render.words import (
@@ -222,6 +223,9 @@ def _problem(
         page.pair("Job", listing([clip(name, 60) for name in job]))
     page.pair("When", held(group, diagnosis.time))
     page.pair("Cause", f"{printable(finding.cause)}, confidence {group.confidence}")
+    mute = silenced(group, diagnosis.time)
+    if mute:
+        page.pair("Alert", mute)
     if finding.summary and len(group.members) == 1:
         page.add(printable(finding.summary), indent=2)
     rows = evidence_rows(group, catalogue)
@@ -290,7 +294,10 @@ def _others(
         if finding.role == "root":
             parts += [held(group, diagnosis.time)]
             parts += [f"change {change(group.recommendations[0])}"] if group.recommendations else []
-        page.add("; ".join(parts), lead=f"{finding.severity:<8}", style=finding.severity, indent=2, hang=9)
+        parts += [silenced(group, diagnosis.time)]
+        page.add(
+            "; ".join(filter(None, parts)), lead=f"{finding.severity:<8}", style=finding.severity, indent=2, hang=9
+        )
 
 
 def _calm(page: Page, diagnosis: Diagnosis, names: Mapping[Target, str], catalogue: Catalogue | None) -> None:

@@ -13,6 +13,7 @@ from palanca.settings.binding import check_binding, is_loopback
 from palanca.settings.load import Effective, Flag, examine, load, load_settings, settings_file
 from palanca.settings.places import Origin
 from palanca.settings.reload import RESTART, Change, changed
+from palanca.settings.routes import check_routes
 from palanca.settings.scalars import Address, Database
 from palanca.settings.schema import to_json_schema, to_markdown
 from palanca.settings.secrets import (
@@ -86,6 +87,7 @@ __all__ = [
     "WebhookReceiver",
     "changed",
     "check_binding",
+    "check_routes",
     "examine",
     "facts_for",
     "is_loopback",

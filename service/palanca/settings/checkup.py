@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from palanca.errors import Fault, RuleFileError, UsageError
 from palanca.settings.binding import check_binding, is_loopback
+from palanca.settings.routes import check_routes, odd_routes
 from palanca.settings.secrets import read_secrets
 from palanca.settings.targets import knowledge, matrix
 
@@ -42,6 +43,11 @@ def check_all(made: Effective) -> Checked:
         knowledge(made, catalogue, hardware)
     except RuleFileError as error:
         faults += error.faults
+    if catalogue is not None:
+        try:
+            check_routes(made, catalogue)
+        except RuleFileError as error:
+            faults += error.faults
     try:
         warnings += read_secrets(made).warnings
     except RuleFileError as error:
@@ -56,7 +62,7 @@ def check_all(made: Effective) -> Checked:
         message, _, hint = str(error).partition("; ")
         faults.append(made.fault(("listen", "host"), message, hint))
     if catalogue is not None:
-        warnings += _without_effect(made, catalogue)
+        warnings += [*_without_effect(made, catalogue), *odd_routes(made, catalogue)]
     return Checked(tuple(sorted(set(faults))), tuple(warnings))
 
 

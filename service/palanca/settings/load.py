@@ -14,6 +14,7 @@ from palanca.loader import Keys, fault_of, read
 from palanca.model import Spec
 from palanca.settings.environment import FILE_VARIABLE, variables
 from palanca.settings.places import Merged, Origin
+from palanca.settings.routes import receiver_faults
 from palanca.settings.scalars import Database
 from palanca.settings.spec import Settings
 
@@ -179,11 +180,7 @@ def _receivers(made: Effective) -> list[Fault]:
         if hook.name in channels:
             at = ("notify", "webhooks", index, "name")
             faults.append(made.fault(at, f"{hook.name!r} is already the name of a Slack receiver", "choose another"))
-    for index, route in enumerate(notify.routes):
-        for number, name in enumerate(route.to):
-            if name not in notify.names:
-                hint = f"one of {', '.join(notify.names)}" if notify.names else "add it under notify.slack or webhooks"
-                faults.append(made.fault(("notify", "routes", index, "to", number), f"no receiver {name!r}", hint))
+    faults += receiver_faults(made)
     if notify.path == "direct" and not made.settings.history.enabled:
         message = "palanca tells nobody without the history, which remembers what was told"
         faults.append(made.fault(("notify", "path"), message, "set history.enabled: true"))

@@ -117,7 +117,7 @@ def _counts(one: Aggregation, rule: LintRule) -> bool:
 def never_matches(rule: LintRule, context: Context) -> Iterator[Remark]:
     """Two sides of an operator whose series have different labels: no pair matches."""
     for one in walk(rule.tree) if rule.tree is not None else ():
-        if not isinstance(one, Binary) or one.matched or one.op == "or":
+        if not isinstance(one, Binary) or one.matching.at or one.op == "or":
             continue
         if constant(one.left) is not None or constant(one.right) is not None:
             continue

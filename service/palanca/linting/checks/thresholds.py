@@ -128,6 +128,51 @@ def always_true(rule: LintRule, context: Context) -> Iterator[Remark]:
             yield Remark(message, "compare with == 0 for nothing at all", one.number.start)
 
 
+_ONE = frozenset({*ABSENCE, "present_over_time"})
+_AT_LEAST_ONE = frozenset({"count", "count_over_time"})
+
+
+def one_or_nothing(rule: LintRule, context: Context) -> Iterator[Remark]:
+    """``absent(x) == 0`` and ``count(x) == 0``: without series they give nothing, which is not 0."""
+    del context
+    for one in _comparisons(rule):
+        named, exact = _counted(one.node)
+        if not named or one.binary.returns_bool is not None:
+            continue
+        if exact:
+            never = not _holds(1.0, one.op, one.value)
+        else:
+            never = (one.value < 1 and one.op in {"==", "<", "<="}) or (one.value == 1 and one.op == "<")
+        if never:
+            gives = "1, or nothing at all" if exact else "at least 1, or nothing at all"
+            message = f"{named}() gives {gives}: {one.op} {one.value:g} is never true"
+            mend = "absent(...) alone for series that are gone, or (count(...) or vector(0)) to compare with 0"
+            yield Remark(message, mend, one.number.start)
+
+
+def _counted(node: Node) -> tuple[str, bool]:
+    """The function that gives no 0, and whether it gives nothing but 1; no name where it is another one."""
+    node = bare(node)
+    match node:
+        case Call(function=function) if function in _ONE:
+            return function, True
+        case Call(function=function) if function in _AT_LEAST_ONE:
+            return function, False
+        case Aggregation(op="group"):
+            return "group", True
+        case Aggregation(op="count"):
+            return "count", False
+        case Aggregation(op=op) if op in {"sum", "min", "max", "avg"}:
+            named, exact = _counted(node.inner)
+            return named, exact and (op != "sum" or named in ABSENCE)
+    return "", False
+
+
+def _holds(left: float, op: str, right: float) -> bool:
+    return {"==": left == right, "!=": left != right, ">": left > right, "<": left < right, ">=": left >= right,
+            "<=": left <= right}[op]  # fmt: skip
+
+
 def _can_fall(node: Node) -> bool:
     """Whether a part can be below 0 though its series cannot."""
     functions = {"deriv", "delta", "idelta", "predict_linear", "scalar", "ln", "log2", "log10"}
