@@ -70,7 +70,7 @@ class _Annotation(grafana.AnnotationQuery):
         event = self._event
         return {
             **super().to_json(), "step": "60s", "titleFormat": event.title, "textFormat": event.text, "tagKeys": "",
-            "useValueForTime": "on" if event.moment else False,
+            "useValueForTime": event.moment,
         }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from palanca.dashboards.queries import VARIABLES
 from palanca.signals.samples import HEARTBEAT
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from grafana_foundation_sdk.cog.builder import Builder
     from grafana_foundation_sdk.models import dashboard as grafana
@@ -70,33 +70,34 @@ def events(kit: Kit) -> Sequence[Event]:
     return [one for one in wanted if one.expr]
 
 
-def _share(kit: Kit, ref: str, word: str, expr: str, *signals: str) -> list[Query]:
-    """A bar; no bar where a signal does not exist in the chosen releases."""
+def _bar(kit: Kit, ref: str, word: str, signals: Sequence[str], write: Callable[..., str]) -> list[Query]:
+    """A bar out of signals; none where one of them does not exist in the chosen releases."""
     if not all(kit.queries.available(one) for one in signals):
         return []
-    texts = {one: f"({kit.queries.signal(one)})" for one in signals}
-    return [Query(ref, expr.format(**texts), f"{word} {ENGINE}", signals)]
+    expr = write(*(f"({kit.queries.signal(one)})" for one in signals))
+    return [Query(ref, expr, f"{word} {ENGINE}", tuple(signals))]
 
 
 def bars(kit: Kit) -> list[Query]:
     """Share in use of each resource, as ``palanca.diagnosis`` has it, and how the queue shows.
 
-    Slots and budget are shown only where somebody gives their size: divided by 0 it is infinite, and left out.
+    Slots and budget are shown only where somebody gives their size: divided by 0 it is infinite, and left out. An empty
+    field leaves ``( + 0)``.
     """
     most = kit.queries.most_in_range(HEARTBEAT)
-    return [
-        *_share(kit, "slots", "slots", f"{{running}} / (${SLOTS} + 0) < +Inf", "running"),
-        *_share(kit, "pinned", "running of its most", f"{{running}} / ({most} > 0)", "running"),
-        *_share(kit, "kv", "KV", "{kv_cache_usage}", "kv_cache_usage"),
-        *_share(kit, "budget", "token budget", f"{{iteration_tokens_mean}} / (${BUDGET} + 0) < +Inf",
-                "iteration_tokens_mean"),
-        *_share(kit, "prefill", "prefill", "clamp_max({requests_per_second} * {prefill_time_mean}, 1)",
-                "requests_per_second", "prefill_time_mean"),
-        *_share(kit, "frontend", "front end of TTFT", "{frontend_share}", "frontend_share"),
-        *_share(kit, "queue", "queue of TTFT", "{queue_share}", "queue_share"),
-        *_share(kit, "prefill_share", "prefill of TTFT", "{prefill_share}", "prefill_share"),
-        *_share(kit, "waiting", "waiting of all", "{waiting_share}", "waiting_share"),
+    wanted: list[tuple[str, str, tuple[str, ...], Callable[..., str]]] = [
+        ("slots", "slots", ("running",), lambda one: f"{one} / (${SLOTS} + 0) < +Inf"),
+        ("pinned", "running of its most", ("running",), lambda one: f"{one} / ({most} > 0)"),
+        ("kv", "KV", ("kv_cache_usage",), lambda one: one),
+        ("budget", "token budget", ("iteration_tokens_mean",), lambda one: f"{one} / (${BUDGET} + 0) < +Inf"),
+        ("prefill", "prefill", ("requests_per_second", "prefill_time_mean"),
+         lambda rate, mean: f"clamp_max({rate} * {mean}, 1)"),
+        ("frontend", "front end of TTFT", ("frontend_share",), lambda one: one),
+        ("queue", "queue of TTFT", ("queue_share",), lambda one: one),
+        ("prefill_share", "prefill of TTFT", ("prefill_share",), lambda one: one),
+        ("waiting", "waiting of all", ("waiting_share",), lambda one: one),
     ]  # fmt: skip
+    return [query for ref, word, signals, write in wanted for query in _bar(kit, ref, word, signals, write)]
 
 
 def _settings(kit: Kit, look: Look) -> PanelBuilder | None:
@@ -110,14 +111,14 @@ def sections(kit: Kit) -> Sequence[Section]:
     return [
         ("Now", [
             kit.number(Look(
-                "Up for", "Since the server process began.", span=SIXTH, height=4, empty="not shown",
+                "Up for", "Since the server process began.", span=SIXTH, empty="not shown",
             ), kit.signals({"uptime": ""}), coloured=False),
             kit.number(Look(
-                "Restarts", "Of the process, or of the counters, within 30 minutes.", span=SIXTH, height=4, unit="none",
+                "Restarts", "Of the process, or of the counters, within 30 minutes.", span=SIXTH, unit="none",
                 runbooks=("restart-loop", "crash-under-load"),
             ), kit.signals({"restarts": ""}), coloured=False),
             findings(kit, Look(
-                "Findings now", "What palanca finds at this server.", span=16, height=8,
+                "Findings now", "What palanca finds at this server.", span=16,
                 empty="no findings, or palanca is not scraped",
             )),
             _settings(kit, Look(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from palanca.dashboards.board import Spec, dashboard, text
+from palanca.dashboards.diagnosis import DIAGNOSIS
 from palanca.dashboards.engine import ENGINE_BOARD
 from palanca.dashboards.five import FIVE
 from palanca.dashboards.fleet import FLEET
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from palanca.dashboards.options import Options
     from palanca.model import Catalogue
 
-DASHBOARDS: Mapping[str, Spec] = {one.name: one for one in (FIVE, FLEET, ENGINE_BOARD, ITSELF)}
+DASHBOARDS: Mapping[str, Spec] = {one.name: one for one in (FIVE, FLEET, ENGINE_BOARD, ITSELF, DIAGNOSIS)}
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from palanca.dashboards.kit import (
     Look,
     Query,
     fixed,
+    fixed_words,
     mapped,
     value,
 )
@@ -77,7 +78,7 @@ def findings(kit: Kit, look: Look) -> PanelBuilder:
     """A table of what palanca finds at the chosen engines."""
     panel = kit.rows(look, [Query("findings", kit.queries.findings())], FINDING_HEADINGS)
     panel.override_by_name("Severity", [
-        value("mappings", [mapped({name: (name, colour) for name, colour in SEVERITIES.items()})]),
+        value("mappings", [fixed_words(SEVERITIES)]),
         value("custom.cellOptions", {"type": "color-background"}), value("custom.width", 90),
     ])  # fmt: skip
     if kit.options.external_url is not None:
@@ -139,7 +140,7 @@ def sections(kit: Kit) -> Sequence[Section]:
                 "Engines", "Chosen engines that had series within the last hour.", span=SIXTH, height=4, unit="none",
             ), [engines], coloured=False, named=False),
             _down(kit, Look(
-                "Engines down", "Chosen engines whose server could not be scraped at some time in the last two minutes.",
+                "Engines down", "Chosen engines whose server missed a scrape within the last two minutes.",
                 span=SIXTH, height=4, unit="none", runbooks=("restart-loop", "metrics-missing"),
             ), Query("down", down, "down", ("up",))),
             kit.number(Look(

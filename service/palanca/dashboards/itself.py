@@ -9,7 +9,7 @@ from grafana_foundation_sdk.models import dashboard as grafana
 
 from palanca.dashboards import board
 from palanca.dashboards.fleet import NO_PALANCA, statuses, unknown
-from palanca.dashboards.kit import HALF, SIXTH, SOURCE, STATUSES, THIRD, Look, Query, mapped
+from palanca.dashboards.kit import HALF, SIXTH, SOURCE, SOURCE_STATES, STATUSES, THIRD, Look, Query, mapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 BUILD = "palanca_build_info"
 LABELS = {"palanca_job": ("job", "Job"), "palanca_instance": ("instance", "Instance")}
 """Variables of this dashboard, the labels that they choose by, and what people read: not those of engines."""
-STATES = ("ok", "partial", "stale", "unreachable")
 _CHOSEN = ", ".join(f'{label}=~"${name}"' for name, (label, _) in LABELS.items())
 _RATE = "$__rate_interval"
 
@@ -66,7 +65,7 @@ def _flag(kit: Kit, look: Look, expr: str, good: str, bad: str) -> PanelBuilder 
 
 def sections(kit: Kit) -> Sequence[Section]:
     """Fresh? Complete? Told?"""
-    known = [_of("palanca_source_state", f'state="{state}"') for state in STATES]
+    known = [_of("palanca_source_state", f'state="{state}"') for state in SOURCE_STATES]
     states = " + ".join(f"{number} * max by (instance, source) ({one})" for number, one in enumerate(known))
     skipped = f"increase({_of('palanca_polls_skipped_total')}[1h])"
     told = f"increase({_of('palanca_notifications_total')}[1h])"
@@ -102,9 +101,7 @@ def sections(kit: Kit) -> Sequence[Section]:
                 "State of the sources", "Partial: a source answers in part. Stale: it does not, and what is shown is "
                 "old. Unreachable: it never did.", span=HALF, empty=NO_PALANCA,
             ), [Query("states", states, "{{source}} {{instance}}")], {
-                str(number): (state, colour) for number, (state, colour) in enumerate(
-                    zip(STATES, (STATUSES["ok"], STATUSES["warning"], STATUSES["warning"], STATUSES["critical"]),
-                        strict=True))
+                str(number): state for number, state in enumerate(SOURCE_STATES.items())
             }),
             kit.graph(Look(
                 "Time since the last good poll", "By source: the lag of what palanca says.", span=HALF, unit="s",

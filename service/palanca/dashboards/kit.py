@@ -12,7 +12,7 @@ from grafana_foundation_sdk.builders import prometheus as prometheus_builders
 from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.models import common as shapes
 from grafana_foundation_sdk.models import dashboard as grafana
-from grafana_foundation_sdk.models.prometheus import PromQueryFormat
+from grafana_foundation_sdk.models.prometheus import PromQueryFormat, QueryEditorMode
 
 from palanca.alerting import names, wording
 from palanca.dashboards.limits import COLOURS, GOOD, Limit, Limits, steps
@@ -35,6 +35,10 @@ SEVERITIES: Mapping[str, str] = {str(name): colour for name, colour in COLOURS.i
 STATUSES: Mapping[str, str] = {
     "critical": COLOURS["critical"], "warning": COLOURS["warning"], "unknown": "purple", "idle": "blue", "ok": GOOD,
 }  # fmt: skip
+SOURCE_STATES: Mapping[str, str] = {
+    "ok": STATUSES["ok"], "partial": STATUSES["warning"], "stale": STATUSES["warning"],
+    "unreachable": STATUSES["critical"],
+}  # fmt: skip
 _UNITS = {
     "s": "s", "ratio": "percentunit", "bytes": "bytes", "requests/s": "reqps", "preemptions/min": "suffix:/min",
 }  # fmt: skip
@@ -55,13 +59,7 @@ class _Common(Protocol):
     def min(self, min_val: float) -> object: ...
     def max(self, max_val: float) -> object: ...
     def thresholds(self, thresholds: Builder[grafana.ThresholdsConfig]) -> object: ...
-    def color_scheme(self, color: Builder[grafana.FieldColor]) -> object: ...
     def with_target(self, target: prometheus_builders.Dataquery) -> object: ...
-    def with_transformation(self, transformation: grafana.DataTransformerConfig) -> object: ...
-    def mappings(self, mappings: list[grafana.ValueMapping]) -> object: ...
-    def override_by_name(self, name: str, properties: list[grafana.DynamicConfigValue]) -> object: ...
-    def override_by_query(self, query_ref_id: str, properties: list[grafana.DynamicConfigValue]) -> object: ...
-    def with_override(self, matcher: grafana.MatcherConfig, properties: list[grafana.DynamicConfigValue]) -> object: ...
 
 
 P = TypeVar("P", bound=_Common)
@@ -314,7 +312,13 @@ class Kit:
         if coloured:
             panel.thresholds(self._thresholds(look.limits))
         for one in queries:
-            made = prometheus_builders.Dataquery().ref_id(one.ref).expr(one.expr).legend_format(one.legend)
+            made = (
+                prometheus_builders.Dataquery()
+                .ref_id(one.ref)
+                .expr(one.expr)
+                .legend_format(one.legend)
+                .editor_mode(QueryEditorMode.CODE)
+            )
             made = made.instant() if instant else made.range()
             panel.with_target(made.format(PromQueryFormat.TABLE if tabular else PromQueryFormat.TIME_SERIES))
         return panel
@@ -343,6 +347,11 @@ def mapped(words: Mapping[str, tuple[str, str]]) -> grafana.ValueMap:
             for index, (one, (text, colour)) in enumerate(words.items())
         }
     )
+
+
+def fixed_words(colours: Mapping[str, str]) -> grafana.ValueMap:
+    """Colours of words."""
+    return mapped({word: (word, colour) for word, colour in colours.items()})
 
 
 def fixed(colour: str) -> grafana.DynamicConfigValue:
