@@ -243,6 +243,8 @@ class Kit:
         """States over time; ``colours`` gives what a number is called and its colour."""
         panel = self._begun(statetimeline.Panel(), look, queries)
         panel.show_value(shapes.VisibilityMode.NEVER).row_height(0.8).merge_values(merge_values=True)
+        panel.legend(common.VizLegendOptions().show_legend(show_legend=True).placement(shapes.LegendPlacement.BOTTOM))
+        panel.line_width(0).fill_opacity(70)
         panel.mappings([mapped(colours)])
         panel.color_scheme(builders.FieldColor().mode(grafana.FieldColorModeId.THRESHOLDS))
         return panel
