@@ -21,6 +21,7 @@ from palanca.dashboards.kit import (
     Column,
     Look,
     Query,
+    Shown,
     fixed,
     fixed_words,
     mapped,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from palanca.dashboards.kit import Kit, PanelBuilder, Section
 
 ENGINE_UID = "palanca-engine"
+TARGETS, UNKNOWN = "palanca_targets", "palanca_rules_unknown"
 NO_PALANCA = "palanca is not scraped"
 PREEMPTING = (Limit("kv-cache-preempting", "some"), Limit("kv-cache-saturated", "many"))
 ITL = (Limit("itl-high", "slo.itl_p99"),)
@@ -89,9 +91,14 @@ def findings(kit: Kit, look: Look) -> PanelBuilder:
     return panel
 
 
-def statuses(kit: Kit, look: Look) -> PanelBuilder | None:
+def counted(metric: str, label: str) -> str:
+    """A count of palanca's, by a label: replicas of one palanca agree, those of several places add up."""
+    return f"sum by ({label}) (max by (cluster, namespace, job, {label}) ({metric}))"
+
+
+def statuses(kit: Kit, look: Look, metric: str = TARGETS) -> PanelBuilder | None:
     """How many engines have which status; grey where there are none."""
-    query = Query("targets", "max by (status) (palanca_targets)", "{{status}}")
+    query = Query("targets", counted(metric, "status"), "{{status}}")
     panel = kit.number(look, [query])
     if panel is not None:
         panel.mappings([mapped({"0": ("0", GREY)})])
@@ -138,7 +145,7 @@ def sections(kit: Kit) -> Sequence[Section]:
             )),
             kit.number(Look(
                 "Engines", "Chosen engines that had series within the last hour.", span=SIXTH, height=4, unit="none",
-            ), [engines], coloured=False, named=False),
+            ), [engines], coloured=False, shown=Shown.VALUE),
             _down(kit, Look(
                 "Engines down", "Chosen engines whose server missed a scrape within the last two minutes.",
                 span=SIXTH, height=4, unit="none", runbooks=("restart-loop", "metrics-missing"),
@@ -147,7 +154,7 @@ def sections(kit: Kit) -> Sequence[Section]:
                 "Age of the diagnosis",
                 "How old the newest diagnosis is. Old: palanca does not reach its sources.", span=SIXTH, height=4,
                 unit="s", empty=NO_PALANCA,
-            ), [Query("age", "max(palanca_diagnosis_age_seconds)", "age")], coloured=False, named=False),
+            ), [Query("age", "max(palanca_diagnosis_age_seconds)", "age")], coloured=False, shown=Shown.VALUE),
             findings(kit, Look(
                 "Findings now",
                 "What holds now at the chosen engines. Root: act on it. Symptom: explained by a root. Pending: not "
@@ -207,7 +214,7 @@ def sections(kit: Kit) -> Sequence[Section]:
 
 
 def _down(kit: Kit, look: Look, query: Query) -> PanelBuilder | None:
-    panel = kit.number(look, [query], named=False)
+    panel = kit.number(look, [query], shown=Shown.VALUE)
     if panel is not None:
         panel.mappings([mapped({"0": ("0", STATUSES["ok"])})])
         panel.color_scheme(_always(SEVERITIES["critical"]))
@@ -218,9 +225,9 @@ def _always(colour: str) -> builders.FieldColor:
     return builders.FieldColor().mode(FieldColorModeId.FIXED).fixed_color(colour)
 
 
-def unknown(kit: Kit, look: Look) -> PanelBuilder:
+def unknown(kit: Kit, look: Look, metric: str = UNKNOWN) -> PanelBuilder:
     """A table of rules that cannot be judged."""
-    query = Query("unknown", "max by (rule) (palanca_rules_unknown)")
+    query = Query("unknown", counted(metric, "rule"))
     panel = kit.rows(look, [query], {"rule": "Rule", "Value": "Engines"})
     panel.sort_by([common.TableSortByFieldState().display_name("Engines").desc(desc=True)])
     return panel

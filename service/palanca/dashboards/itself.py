@@ -8,8 +8,8 @@ from grafana_foundation_sdk.builders import dashboard as builders
 from grafana_foundation_sdk.models import dashboard as grafana
 
 from palanca.dashboards import board
-from palanca.dashboards.fleet import NO_PALANCA, statuses, unknown
-from palanca.dashboards.kit import HALF, SIXTH, SOURCE, SOURCE_STATES, STATUSES, THIRD, Look, Query, mapped
+from palanca.dashboards.fleet import NO_PALANCA, TARGETS, UNKNOWN, counted, statuses, unknown
+from palanca.dashboards.kit import HALF, SIXTH, SOURCE, SOURCE_STATES, STATUSES, THIRD, Look, Query, Shown, mapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,7 +94,7 @@ def sections(kit: Kit) -> Sequence[Section]:
                 span=SIXTH, height=4, empty=NO_PALANCA,
             ), _of("palanca_config_last_reload_successful"), "in force", "refused"),
             kit.number(Look("Version", "Of palanca, as it runs.", span=SIXTH, height=4, unit="none", empty=NO_PALANCA),
-                       [Query("version", _of(BUILD), "{{version}}")], coloured=False),
+                       [Query("version", _of(BUILD), "{{version}}")], coloured=False, shown=Shown.NAME),
             kit.number(Look("Up for", "Since the process began.", span=SIXTH, height=4, unit="s", empty=NO_PALANCA),
                        [Query("uptime", started, "{{instance}}")], coloured=False),
             kit.states(Look(
@@ -129,12 +129,13 @@ def sections(kit: Kit) -> Sequence[Section]:
                        for name in ("series", "samples")]),
         ]),
         ("Diagnoses", [
-            statuses(kit, Look("Engines by status", "As palanca counts them.", span=THIRD, empty=NO_PALANCA)),
+            statuses(kit, Look("Engines by status", "As palanca counts them.", span=THIRD, empty=NO_PALANCA),
+                     _of(TARGETS)),
             kit.graph(Look("Engines by status over time", "Unknown: a core signal is missing or stale.", span=THIRD,
                            unit="none", empty=NO_PALANCA),
-                      [Query("targets", f"max by (status) ({_of('palanca_targets')})", "{{status}}")], stacked=True),
+                      [Query("targets", counted(_of(TARGETS), "status"), "{{status}}")], stacked=True),
             unknown(kit, Look("Rules that cannot be judged", "At how many engines. `palanca doctor` says why.",
-                              span=THIRD, empty="none, or palanca is not scraped")),
+                              span=THIRD, empty="none, or palanca is not scraped"), _of(UNKNOWN)),
         ]),
         ("Told?", [
             kit.graph(Look("Messages", "To people, and pushes to Alertmanager, within an hour, by result.", span=THIRD,
@@ -142,18 +143,21 @@ def sections(kit: Kit) -> Sequence[Section]:
                       [Query("messages",
                              f"sum by (instance, receiver, result) ({told})",
                              "{{result}} {{receiver}} {{instance}}")]),
-            kit.graph(Look("Answers of the API", "By route and status; 500 is a fault of palanca, and the log has it.", span=THIRD, unit="reqps", empty=NO_PALANCA),
+            kit.graph(Look("Answers of the API", "By route and status; 500 is a fault of palanca, and the log has it.",
+                           span=THIRD, unit="reqps", empty=NO_PALANCA),
                       [Query("answers", "sum by (instance, route, status) "
                              f"({_rate('palanca_http_request_duration_seconds_count')})",
                              "{{status}} {{route}} {{instance}}")], stacked=True),
-            kit.graph(Look("How long answers take, p99", "By route; `/diagnose` is answered from memory.", span=THIRD, unit="s", empty=NO_PALANCA),
+            kit.graph(Look("How long answers take, p99", "By route; `/diagnose` is answered from memory.", span=THIRD,
+                           unit="s", empty=NO_PALANCA),
                       [Query("slow", answers, "{{route}} {{instance}}")]),
         ]),
         ("Process", [
             kit.graph(Look("CPU", "Cores in use; polls are most of it.", span=THIRD, unit="none", empty=NO_PALANCA),
                       [Query("cpu", f"{_rate('process_cpu_seconds_total')} and on (job, instance) {BUILD}",
                              "{{instance}}")]),
-            kit.graph(Look("Memory", "Resident; the window of what was read lies in it.", span=THIRD, unit="bytes", empty=NO_PALANCA),
+            kit.graph(Look("Memory", "Resident; the window of what was read lies in it.", span=THIRD, unit="bytes",
+                           empty=NO_PALANCA),
                       [Query("memory", f"{_of('process_resident_memory_bytes')} and on (job, instance) {BUILD}",
                              "{{instance}}")]),
             kit.graph(Look("Open files", "Against what the system allows.", span=THIRD, unit="none", empty=NO_PALANCA),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -29,7 +29,8 @@ SOURCE = grafana.DataSourceRef(type_val="prometheus", uid="${datasource}")
 EMPTY = "no data"
 ENGINE = "{{instance}} {{engine}} {{ReplicaId}}"
 """Legend of an engine; labels that it lacks are empty."""
-FULL, HALF, THIRD, QUARTER, SIXTH = 24, 12, 8, 6, 4
+FULL, HALF, THIRD, SIXTH = 24, 12, 8, 4
+"""Widths of panels."""
 GREY = "#8e8e8e"
 SEVERITIES: Mapping[str, str] = {str(name): colour for name, colour in COLOURS.items()}
 STATUSES: Mapping[str, str] = {
@@ -44,6 +45,7 @@ _UNITS = {
 }  # fmt: skip
 
 PanelBuilder = Builder[grafana.Panel]
+Shown = shapes.BigValueTextMode
 
 
 class _Common(Protocol):
@@ -208,7 +210,7 @@ class Kit:
         return panel
 
     def number(
-        self, look: Look, queries: Sequence[Query], *, coloured: bool = True, named: bool = True
+        self, look: Look, queries: Sequence[Query], *, coloured: bool = True, shown: Shown = Shown.VALUE_AND_NAME
     ) -> stat.Panel | None:
         """The newest values as large figures; None without a query."""
         if not queries:
@@ -216,7 +218,7 @@ class Kit:
         panel = self._begun(stat.Panel(), look, queries, instant=True)
         panel.reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]).values(values=False))
         panel.graph_mode(shapes.BigValueGraphMode.NONE)
-        panel.text_mode(shapes.BigValueTextMode.VALUE_AND_NAME if named else shapes.BigValueTextMode.VALUE)
+        panel.text_mode(shown)
         panel.color_mode(shapes.BigValueColorMode.VALUE if coloured else shapes.BigValueColorMode.NONE)
         return panel
 
@@ -239,7 +241,9 @@ class Kit:
                 panel.override_by_query(ref, [value("thresholds", self._thresholds(some).build())])
         return panel
 
-    def states(self, look: Look, queries: Sequence[Query], colours: Mapping[str, tuple[str, str]]) -> _States:
+    def states(
+        self, look: Look, queries: Sequence[Query], colours: Mapping[str, tuple[str, str]]
+    ) -> statetimeline.Panel:
         """States over time; ``colours`` gives what a number is called and its colour."""
         panel = self._begun(statetimeline.Panel(), look, queries)
         panel.show_value(shapes.VisibilityMode.NEVER).row_height(0.8).merge_values(merge_values=True)
@@ -330,10 +334,8 @@ class Kit:
         return builders.ThresholdsConfig().mode(grafana.ThresholdsMode.ABSOLUTE).steps(made)
 
 
-_States = statetimeline.Panel
 Section = tuple[str, Sequence[PanelBuilder | None]]
 """A row of a dashboard and its panels; those that no chosen release has are None."""
-Maker = Callable[[Kit], Sequence[Section]]
 
 
 def value(name: str, what: object) -> grafana.DynamicConfigValue:
