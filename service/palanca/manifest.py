@@ -15,7 +15,7 @@ from palanca.errors import UsageError
 _MODULES = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.cli.main")
 _IMAGES = ("vllm/vllm-openai", "vllm-openai", "/vllm:", "vllm-cpu")
 _LARGEST = 5_000_000
-_MOST = 100_000
+_MOST, _DEEPEST = 100_000, 100
 _SHELLS = {"sh", "bash", "/bin/sh", "/bin/bash", "/usr/bin/bash", "ash", "/bin/ash"}
 
 
@@ -78,7 +78,8 @@ def find(path: Path) -> list[ServeCommand]:
     try:
         return [one for document in documents for one in _servers(document)]
     except _TooMuchError:
-        message = f"--manifest {path}: more than {_MOST:,} parts; its aliases (*name) repeat each other without end"
+        limits = f"more than {_MOST:,} parts or {_DEEPEST} levels"
+        message = f"--manifest {path}: {limits}; its aliases (*name) repeat each other without end"
         raise UsageError(message) from None
 
 
@@ -92,6 +93,8 @@ def _servers(document: object) -> Iterator[ServeCommand]:
         if not ahead:
             return
         node, place = ahead.pop()
+        if len(place) > _DEEPEST:
+            raise _TooMuchError
         if isinstance(node, Mapping):
             arguments = _container(node)
             if arguments is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, Phase, given, settings
 from tests.alerting.parity import OPTIONAL, Comparison, compare, matrix, readings, rule_file
-from tests.alerting.replays import Replay, answers, exposed, joined, promtool, reach, snapped, stretched
+from tests.alerting.replays import Line, Replay, answers, exposed, joined, promtool, reach, snapped, stretched
 from tests.engines import RECORDINGS, ROOT, shipped
 from tests.signals import worlds
 
@@ -114,6 +116,33 @@ def test_overrides(tmp_path: Path) -> None:
     plain = compare(replay, matrix().exported, without=[names.OVERRIDE, names.SEVERITY])
     assert plain.checks != compared.checks
     assert "queue-waiting" in compared.rules["firing"]
+
+
+def test_engines_that_end(tmp_path: Path) -> None:
+    """One that shows no series any more lacks them; one whose server came back under another name is over."""
+    old, new, lost = (
+        stretched(recording("healthy"), wanted(), 15, {"model_name": model, "instance": f"{instance}:8000"})
+        for model, instance in (("old", "again"), ("new", "again"), ("lost", "silent"))
+    )
+    steps = old.steps + new.steps
+    up = [
+        Line("up", {"job": "vllm", "instance": f"{instance}:8000"}, np.ones(steps), np.ones(steps, dtype=bool))
+        for instance in ("again", "silent")
+    ]
+    own = [[line for line in one.lines if line.name.startswith("vllm:")] for one in (old, new, lost)]
+    after = [
+        Line(
+            one.name, one.labels, np.append(np.zeros(old.steps), one.values), np.append([False] * old.steps, one.there)
+        )
+        for one in own[1]
+    ]
+    replay = Replay(15, steps, (*own[0], *after, *own[2], *up))
+    made = agree(replay, tmp_path)
+
+    assert "metrics-missing" in made.rules["firing"]
+    told = re.findall(r'\{[^{}]*alertname=\\"VllmMetricsMissing\\"[^{}]*\}', json.dumps(made.checks))
+    assert told
+    assert all("silent:8000" in labels for labels in told)
 
 
 # --- the cases of the rules --------------------------------------------------------------------------

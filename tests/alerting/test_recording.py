@@ -92,7 +92,7 @@ def test_presence() -> None:
     """1 where the core series is there, 0 where an engine of the last hour lacks it."""
     text = flat(recorder("0.33").text("vllm_series"))
     assert text.startswith(f"( {names.ENGINE} and max without")
-    assert text.endswith(f"or 0 * {names.ENGINE}")
+    assert f") or 0 * ({names.ENGINE} unless on (cluster, namespace, job, instance) max without" in text
 
 
 def test_order() -> None:

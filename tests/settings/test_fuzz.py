@@ -15,7 +15,7 @@ from palanca.settings.environment import known_names
 from palanca.settings.schema import reference
 from palanca.settings.spec import Settings
 
-EXAMPLES = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+EXAMPLES = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 KEYS = sorted({part.removesuffix("[]") for key, _, _ in reference(Settings) for part in key.split(".")})
 WORDS = st.sampled_from(
     ["a", "0s", "30s", "http://a", "https://u:p@h/x", "/none", "postgresql://u:p@h/d", "kv-leak", ""]

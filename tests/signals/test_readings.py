@@ -295,6 +295,21 @@ def test_up_without_series() -> None:
     assert (0.0, State.OK) == one([ALIVE], "there", end=1000)[:2]
 
 
+def test_a_new_name_at_the_same_address_replaces_the_engine() -> None:
+    """A server started again with another model name shows series: those of the old engine are not missing."""
+    before = series(RUNNING, [1] * 20 + [math.nan], model_name="old")
+    after = series(RUNNING, [math.nan] * 21 + [1] * 20, model_name="new")
+    elsewhere = series(RUNNING, [1] * 20 + [math.nan], model_name="old", instance="b:8000")
+    made = readings([before, after, elsewhere, series("up", [1] * 41, SERVER)], end=800)
+    rows = {(target.get("model_name"), target.get("instance")): row for row, target in enumerate(made.targets)}
+    there = made.signals["there"]
+    found = {key: (float(there.values[row, 0]), State(there.states[row, 0])) for key, row in rows.items()}
+
+    assert (1.0, State.OK) == found["new", SERVER["instance"]]
+    assert State.STALE == found["old", SERVER["instance"]][1]
+    assert (0.0, State.OK) == found["old", "b:8000"]
+
+
 # --- windows -----------------------------------------------------------------------------------------
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from palanca.model import SCOPE_LABELS
+from palanca.signals import identity
 from palanca.units import Unit
 
 ENGINE = "palanca:engine:info"
 """1 for each engine with vLLM series in the last hour; what is known of servers only is joined onto it."""
-SERVER_JOIN = ("cluster", "namespace", "job", "instance")
+SERVER_JOIN = identity.SERVER_JOIN
 """Labels that a server-wide series (``up``, ``http_*``, ``process_*``) shares with its engines."""
 SCOPE = SCOPE_LABELS
 """Labels that the engines of one model share."""

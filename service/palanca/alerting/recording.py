@@ -181,7 +181,8 @@ class Recorder:
             texts.append(f"{_whole(gauge)} >= 0")
         text = "\nor\n".join(texts)
         if signal.present is not None:
-            return f"(\n  {names.ENGINE}\nand\n  {_whole(text)}\n)\nor\n0 * {names.ENGINE}"
+            replaced = f"unless on ({', '.join(names.SERVER_JOIN)})\n  {_whole(text)}"
+            return f"(\n  {names.ENGINE}\nand\n  {_whole(text)}\n)\nor\n0 * ({names.ENGINE}\n  {replaced})"
         if self.on_servers(name):
             on = ", ".join(_join(families[signal.family or ""]))
             text = f"{names.ENGINE}\n* on ({on}) group_left ()\nmax by ({on}) ({text})"

@@ -15,6 +15,8 @@ PROCESS_LABEL = "pid"
 COPY_LABELS = ("prometheus_replica", "replica")
 """Labels of redundant Prometheus servers: their copies are one target, and are never summed."""
 SERVER_LABELS = ("job", "instance")
+SERVER_JOIN = ("cluster", "namespace", *SERVER_LABELS)
+"""Labels that tell servers apart; those that a server lacks match as empty ones."""
 
 
 def dropped(family: Family) -> frozenset[str]:
@@ -40,6 +42,12 @@ def same_server(server: Target, target: Target) -> bool:
 def _place(target: Target) -> tuple[str, ...]:
     labels = target.as_dict()
     return tuple(labels.get(label, "") for label in SERVER_LABELS)
+
+
+def server_of(target: Target) -> tuple[str, ...]:
+    """Return what is equal for all engines of one server, and for no other server."""
+    labels = target.as_dict()
+    return tuple(labels.get(label, "") for label in SERVER_JOIN)
 
 
 class ServerIndex:

@@ -9,13 +9,13 @@ import numpy as np
 
 from palanca import expressions
 from palanca.model import Readings, SignalReadings, State, Target, VllmVersion
-from palanca.signals.identity import ServerIndex
+from palanca.signals.identity import ServerIndex, server_of
 from palanca.signals.leaves import MISSING, Leaf, compose, missing
 from palanca.signals.samples import HEARTBEAT, larger
 from palanca.signals.versions import VersionTable, available
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -163,7 +163,7 @@ def _measured(context: _Context, signal: Signal) -> SignalReadings:
     if signal.since is not None:
         values = context.grid.times - values
     if signal.present is not None:
-        values, gone = np.where(gone, 0.0, 1.0), np.zeros_like(gone)
+        values, gone = np.where(gone, 0.0, 1.0), gone & _replaced(context.found.targets, gone)
     states = _states(context, values, gone, family)
     if len(composition.leaves) == 1:
         states = np.where(_impossible(signal, values) & ~gone, State.ABSENT, states).astype(np.uint8)
@@ -172,6 +172,19 @@ def _measured(context: _Context, signal: Signal) -> SignalReadings:
     values = np.where(states >= State.ABSENT, np.nan, values)
     instant = signal.now is not None or signal.since is not None or signal.present is not None
     return SignalReadings(values, states, np.zeros_like(effective) if instant else effective)
+
+
+def _replaced(targets: Sequence[Target], gone: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Say where the server of a target shows another engine, as after a start with other labels: ``[targets, steps]``.
+
+    A new model name or an ``engine`` label that a release brings makes a new target at the same address; the old one
+    is over, and no metrics are missing.
+    """
+    alive: dict[tuple[str, ...], NDArray[np.bool_]] = {}
+    for target, lacking in zip(targets, gone, strict=True):
+        server = server_of(target)
+        alive[server] = alive.get(server, np.zeros_like(lacking)) | ~lacking
+    return np.stack([alive[server_of(target)] for target in targets]) if targets else np.zeros_like(gone)
 
 
 def possible_range(signal: Signal) -> tuple[float | None, float | None]:
