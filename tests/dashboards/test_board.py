@@ -18,8 +18,10 @@ from tests.dashboards.schema import PANELS, Derived, keys_of
 from tests.engines import ROOT, shipped
 
 from palanca import __version__
+from palanca.alerting.options import release_range
 from palanca.dashboards.export import DASHBOARDS, Exported
 from palanca.dashboards.options import Options
+from palanca.releases import Release
 from palanca.telemetry import SOURCE_STATES, STATUSES
 
 LINKED = Options(external_url="https://p.example/base/")
@@ -212,6 +214,28 @@ def test_every_metric_of_palanca_exists() -> None:
     states = next(panel for panel in panels("itself") if panel["title"] == "State of the sources")
     (mapping,) = states["fieldConfig"]["defaults"]["mappings"]
     assert list(SOURCE_STATES) == [one["text"] for one in mapping["options"].values()]
+
+
+@pytest.mark.parametrize("release", ["0.4.3", "0.6.6", "0.33.0"])
+def test_one_release(release: str) -> None:
+    """Names of other releases are not asked for, and what the release cannot show has no panel; the rest is whole."""
+    options = Options(releases=release_range(release, shipped().metrics))
+    names = {
+        name.name: {name.v0, name.v1, name.hidden_v0, name.hidden_v1} - {None}
+        for family in shipped().metrics.families.values() for name in family.names
+    }  # fmt: skip
+    for name in PROMETHEUS_BOARDS:
+        made = board(name, options)
+        assert [] == [one.message for one in schema().iter_errors(made)]
+        for panel in panels(name, options):
+            for target in panel["targets"]:
+                for one in re.findall(r"\|vllm_\)([a-z0-9_]+)", target["expr"]):
+                    plain = one if one in names else re.sub("_(bucket|sum|count)$", "", one)
+                    assert any(Release(release) in span for span in names[plain] if span is not None), one
+    titles = {panel["title"] for panel in panels("engine", options)}
+    assert ("Acceptance by position" in titles) == (release == "0.33.0")
+    assert ("Tokens of an engine step, mean" in titles) == (release != "0.4.3")
+    assert "KV cache in use" in titles
 
 
 def test_they_are_the_same_each_time() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from grafana_foundation_sdk.builders import dashboard as builders
 from grafana_foundation_sdk.cog.builder import Builder
@@ -174,8 +174,3 @@ def dashboard(spec: Spec, kit: Kit) -> grafana.Dashboard:
 def text(made: grafana.Dashboard) -> str:
     """Write a dashboard as a file."""
     return json.dumps(made, cls=JSONEncoder, indent=2, ensure_ascii=False) + "\n"
-
-
-def plain(made: grafana.Dashboard) -> Any:  # noqa: ANN401  JSON
-    """A dashboard as JSON values."""
-    return json.loads(text(made))
