@@ -189,6 +189,7 @@ class Queries:
         text = f"{FINDING}{{{', '.join(renamed)}}} or {FINDING}{{{', '.join(honoured)}}}"
         for label in names.SERVER_JOIN:
             text = f'label_replace({text}, "{label}", "$1", "exported_{label}", "(.+)")'
+        # The namespace may be that of the replica of palanca, where engines have none.
         kept = [label for label in names.IDENTITY if label != "namespace"]
         return f"max by ({', '.join([*FINDING_LABELS, *kept])}) ({text})"
 
