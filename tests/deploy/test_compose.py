@@ -170,14 +170,16 @@ def test_no_engine_arrives_twice() -> None:
 
 
 def test_grafana_provisioning() -> None:
-    folder = FOLDER / "grafana" / "provisioning"
-    sources = document(folder / "datasources" / "datasources.yaml")["datasources"]
+    folder = ROOT / "dashboards" / "provisioning"
+    sources = document(folder / "datasources" / "palanca.yaml")["datasources"]
     assert [source["type"] for source in sources] == ["prometheus", "alertmanager", "yesoreyeram-infinity-datasource"]
     for source in sources:
         for secret in re.findall(r"\$__file\{/run/secrets/(\w+)\}", str(source.get("secureJsonData"))):
             assert secret in SERVICES["grafana"]["secrets"]
-    (provider,) = document(folder / "dashboards" / "dashboards.yaml")["providers"]
-    assert provider["options"]["path"] in [place for name, _, place in mounts() if name == "grafana"]
+    (provider,) = document(folder / "dashboards" / "palanca.yaml")["providers"]
+    places = {place: source for name, source, place in mounts() if name == "grafana"}
+    assert ROOT / "dashboards" == places[provider["options"]["path"]]
+    assert folder == places["/etc/grafana/provisioning"]
 
 
 def test_flags_of_vllm_are_told_to_palanca() -> None:
