@@ -7,6 +7,7 @@ generated files, and says itself how long each evaluation of a group took.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
 import signal
@@ -92,6 +93,10 @@ class _Engines(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     page: list[Line]
     began: float
+
+    def handle(self) -> None:
+        with contextlib.suppress(ConnectionError):  # the Prometheus ends while it scrapes
+            super().handle()
 
     def do_GET(self) -> None:
         engine = int(self.path.strip("/") or 0)

@@ -15,6 +15,7 @@ from palanca.commands import (
     alerts_check,
     backtest,
     config,
+    dashboards,
     diagnose,
     doctor,
     notify,
@@ -44,6 +45,7 @@ app.command("size")(size.size)
 app.add_typer(rules.app, name="rules")
 alerts.app.command("check")(alerts_check.check)
 app.add_typer(alerts.app, name="alerts")
+app.add_typer(dashboards.app, name="dashboards")
 app.add_typer(config.app, name="config")
 app.add_typer(notify.app, name="notify")
 

@@ -205,6 +205,18 @@ def test_how_fast() -> None:
 # --- inhibition ------------------------------------------------------------------------------------
 
 
+def test_guards_that_say_the_same() -> None:
+    """By the names that the alerts have: one message for a model, and none twice for a server without series."""
+    rules = yaml.safe_load(alertmanager(shipped(), Routing(), "Llm"))["inhibit_rules"]
+    model, missing = rules[-2:]
+    assert (['alertname="LlmModelDown"'], ['alertname="LlmTargetDown"']) == (
+        model["source_matchers"], model["target_matchers"],
+    )  # fmt: skip
+    assert ["cluster", "namespace", "job", "model_name"] == model["equal"]
+    assert ['alertname="LlmUpWithoutSeries"'] == missing["target_matchers"]
+    assert ["cluster", "namespace", "job", "instance"] == missing["equal"]
+
+
 def test_every_explanation_is_there() -> None:
     """One rule for each that explains others, with exactly those."""
     made = inhibitions(shipped(), Routing())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,16 +10,19 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.engines import ROOT, catalogue, rule, shipped
+from tests.render.builders import one_saturated
 from tests.servers import tool
 
 from palanca import __version__
-from palanca.alerting import names
+from palanca.alerting import itself, names
 from palanca.alerting.export import FORMATS
 from palanca.alerting.group import groups
 from palanca.alerting.matrix import Matrix, not_exportable
 from palanca.alerting.options import Options, Override, matchers, release_range
 from palanca.alerting.rules import RecordingRule
 from palanca.alerting.trials import Search
+from palanca.daemon.snapshot import taken
+from palanca.telemetry import Telemetry
 
 COMMITTED = ROOT / "alerts"
 ODD = Override({"model_name": 'a "b" \\ ü|x'}, {"kv-cache-saturated": {"full": 0.9}}, {"ttft_p99": 0.9})
@@ -39,9 +43,13 @@ COMBINATIONS: Mapping[str, Options] = {
     "links": Options(external_url="https://p.example/x/", dashboard_url="https://g.example/d/1?orgId=1"),
     "labels": Options(labels={"team": "x", "note": 'quotes " and {{ braces }}'}, interval=60.0, rules=("t*",)),
     "no guards": Options(guards=False, palanca_job="other"),
+    "guards alone": Options(
+        rules=("kv-leak",), selector=matchers('job="vllm", model_name="m"'), palanca_job="other", palanca_scraped=True
+    ),
+    "errors not counted": Options(releases=release_range("0.10", shipped().metrics), rules=("errors-high",)),
     "info alone": Options(severities=("info",), rules=("ttft-tail", "scrape-coarse")),
 }
-QUICK = ("selected", "ray overrides", "info alone", "labels")
+QUICK = ("selected", "ray overrides", "info alone", "labels", "guards alone", "errors not counted")
 """Combinations whose tests are run too; those of the others are accepted by the same code."""
 
 
@@ -128,6 +136,28 @@ def test_names_are_of_the_conventions() -> None:
                 assert names.DASHBOARD_URL in alert.annotations
     assert "VllmKvCacheSaturated" == names.alert_name("kv-cache-saturated")
     assert "VllmItlHigh" == names.alert_name("itl-high")
+
+
+def test_every_guard_is_documented() -> None:
+    """Those of vLLM in docs/alerts.md, those of palanca itself in docs/metrics.md."""
+    pages = {name: (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("alerts.md", "metrics.md")}
+    guards = [
+        one for one in groups(Matrix(shipped(), Options())) if one.name in {names.GUARD_GROUP, names.ITSELF_GROUP}
+    ]
+    assert 2 == len(guards)
+    for alert in (alert for group in guards for alert in group.alerts):
+        page = "metrics.md" if alert.alert.startswith("Palanca") else "alerts.md"
+        assert f"`{alert.alert}`" in pages[page], alert.alert
+
+
+def test_palanca_measures_what_its_alerts_ask_for() -> None:
+    telemetry = Telemetry(lambda: 0.0)
+    telemetry.published(taken(one_saturated(), 1))
+    given = set(re.findall(r"^# TYPE (\w+)", telemetry.text().decode(), re.MULTILINE))
+    named = {word for one in itself.group(Matrix(shipped(), Options())).rules
+             for word in re.findall(r"\bpalanca_\w+", one.expr)}  # fmt: skip
+    assert {name.removesuffix("_count") for name in named} <= given
+    assert 7 == len(named)
 
 
 def test_links_are_left_out_without_their_urls() -> None:

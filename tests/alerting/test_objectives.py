@@ -42,14 +42,22 @@ def test_bounds_are_those_of_the_release(path: object) -> None:
         (1.0, "all", 1.0),
         (0.9, "all", 0.75),
         (15.0, "all", 10.0),
+        (30.0, "all", 20.0),
         (30.0, "0.8.4+", 20.0),
         (30.0, "0.8.3", 10.0),
         (0.0005, "all", None),
     ],
 )
 def test_snapped(objective: float, releases: str, expected: float | None) -> None:
-    """Down to a bound that all chosen releases have; none below the first one."""
+    """Down to the next bound of the newest of the chosen releases; none below the first one."""
     assert expected == objectives.snapped("time_to_first_token", objective, release_range(releases, shipped().metrics))
+
+
+def test_lacking() -> None:
+    """Coarser releases are not judged at a bound far below the objective."""
+    assert {"0.4.0-0.8.3": 2.5} == objectives.lacking("inter_token_latency", 80.0, None)
+    assert {} == objectives.lacking("inter_token_latency", 0.2, None)
+    assert {} == objectives.lacking("inter_token_latency", 80.0, release_range("0.33", shipped().metrics))
 
 
 def test_the_alert_says_which() -> None:
@@ -70,6 +78,8 @@ def test_nothing_to_judge() -> None:
     """An objective below the first bound, rules that were not chosen, releases without the histogram."""
     low = Options(overrides=(Override({}, slo={"ttft_p99": 0.0001, "itl_p99": 0.0001}),))
     assert objectives.group(Matrix(shipped(), low)) is None
+    assert ["VllmItlBudgetBurn", "VllmTtftBudgetBurn"] == sorted(objectives.unjudged(Matrix(shipped(), low)))
+    assert {} == objectives.unjudged(Matrix(shipped(), Options()))
     assert objectives.group(Matrix(shipped(), Options(rules=("kv-*",)))) is None
 
 

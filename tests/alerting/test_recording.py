@@ -37,6 +37,15 @@ def test_names_of_the_releases(vllm: str, found: set[str], missing: set[str]) ->
     assert used.isdisjoint(missing)
 
 
+@pytest.mark.parametrize(
+    ("vllm", "there"), [("0.10", False), ("0.12.0", False), ("0.12.0-0.13.0", True), ("0.33", True), ("all", True)]
+)
+def test_label_values_have_releases(vllm: str, *, there: bool) -> None:
+    """Errors are counted from 0.13.0 on; before it a share of 0 would look like a measurement."""
+    assert there == recorder(vllm).available("error_share")
+    assert recorder(vllm).available("abort_share")
+
+
 def test_prefixes() -> None:
     text = recorder("0.33", prefixes=("ray_vllm_", "vllm:")).text("running")
     assert ["vllm:num_requests_running", "ray_vllm_num_requests_running"] == re.findall(r"\w*vllm[:_]\w+", text)

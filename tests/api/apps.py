@@ -19,11 +19,13 @@ from tests.recorded import AT, FP8, changed, read_recording
 from palanca.alerting.options import Options
 from palanca.api import alertmanager as webhook
 from palanca.api import alerts as alert_routes
+from palanca.api import dashboards as dashboard_routes
 from palanca.api import history as history_routes
 from palanca.api import verify as verify_route
 from palanca.api.application import application
 from palanca.api.guard import Audited, Guard, Rules, Served
 from palanca.daemon.snapshot import Snapshot, taken
+from palanca.dashboards.options import Options as Boards
 from palanca.diagnosis import diagnose
 from palanca.episodes import keep_firing
 from palanca.errors import PalancaError
@@ -263,6 +265,7 @@ def world(
     longest: float = 30.0,
     sink: Sink | None = None,
     alerts: Callable[[], Options] = Options,
+    dashboards: Callable[[], Boards] = Boards,
     more: Callable[[FakeBackend], Sequence[APIRouter]] = lambda _: (),
 ) -> World:
     """Put an application together as ``palanca.app.service.asgi`` does."""
@@ -285,6 +288,7 @@ def world(
         history_routes.router(backend, past),
         webhook.router(backend, lambda: sink),
         alert_routes.router(lambda: (backend.catalogue, alerts())),
+        dashboard_routes.router(lambda: (backend.catalogue, dashboards())),
         *more(backend),
     ]
     app = application(backend, metrics=telemetry.text, lifespan=lifespan, more=routers)

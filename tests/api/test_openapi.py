@@ -86,6 +86,8 @@ def test_every_route_is_there(document: dict[str, Any]) -> None:
         "/api/v1/history/{episode_id}/acknowledge", "/api/v1/history/{episode_id}/verify", "/healthz", "/readyz",
         "/metrics", "/api/v1/alerts/prometheus.yaml", "/api/v1/alerts/operator.yaml", "/api/v1/alerts/tests.yaml",
         "/api/v1/alerts/alertmanager.yaml", "/api/v1/alerts/palanca.tmpl", "/api/v1/alertmanager",
+        "/api/v1/dashboards/five.json", "/api/v1/dashboards/fleet.json", "/api/v1/dashboards/engine.json",
+        "/api/v1/dashboards/itself.json", "/api/v1/dashboards/diagnosis.json",
     } == set(document["paths"])  # fmt: skip
 
 

@@ -57,15 +57,35 @@ def test_options(tmp_path: Path) -> None:
         "--selector", 'job="vllm"', "--severity", "critical", "--severity", "warning", "--alert-prefix", "Llm",
         "--label", "team=ml", "--interval", "30s", "--dashboard-url", "https://g.example/d/1", "--palanca-job", "p",
     )  # fmt: skip
-    assert (0, "") == (done.returncode, done.stderr)
+    assert 0 == done.returncode
+    assert all(one.startswith("left out: ") for one in done.stderr.splitlines())
     for said in (
         'palanca:kv_cache_usage:ratio{model_name="a"} > 0.91', 'palanca:ttft_p99:seconds{model_name="b"} > 2.5',
         'ray_vllm_kv_cache_usage_perc{job="vllm"}', "alert: LlmKvCacheSaturated", "team: ml", "interval: 30s",
-        "https://p.example/diagnose?model=", "https://g.example/d/1?var-job=", 'up{job="p"}',
+        "https://p.example/diagnose?model=", "https://g.example/d/1?var-job=", 'or\n          absent(up{job="p"})',
     ):  # fmt: skip
         assert said in done.stdout, said
     assert "gpu_cache_usage_perc" not in done.stdout
     assert "severity: info" not in done.stdout
+
+
+def test_what_is_not_in_it_is_said(tmp_path: Path) -> None:
+    """On stderr and in the header: rules, parts of rules, objectives and releases without a bucket."""
+    path = written(tmp_path, "targets: [{match: {model_name: a}, slo: {ttft_p99: 0.0001, itl_p99: 100}}]\n")
+    done = palanca("alerts", "export", "--out", tmp_path / "old", "--config", path, "--vllm", "0.8.3-0.10.2")
+    assert 0 == done.returncode
+    header = (tmp_path / "old" / "prometheus.yaml").read_text(encoding="utf-8").partition("groups:")[0]
+    for word, said in (
+        ("left out", "kv-pool-small: only a label shows"),
+        ("in part", "errors-high: no chosen release has error_share; the rest of the condition counts"),
+        ("not judged", 'VllmTtftBudgetBurn (model_name="a"): the objective of 0.0001 s is below 0.001 s'),
+        (
+            "not judged",
+            'VllmItlBudgetBurn (model_name="a"): judged at 80 s, a bucket that these releases lack: 0.4.0-0.8.3',
+        ),
+    ):
+        assert f"{word}: {said}" in done.stderr
+        assert f"#   {said}" in header
 
 
 def test_every_option_is_documented() -> None:

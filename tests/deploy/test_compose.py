@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import stat
 import subprocess
 import sys
@@ -14,11 +13,7 @@ from typing import Any
 import pytest
 from tests.deploy.files import COMPOSE, DEPLOY, compose_services, document
 from tests.engines import ROOT
-from tests.render.builders import one_saturated
 from tests.servers import tool
-
-from palanca.daemon.snapshot import taken
-from palanca.telemetry import Telemetry
 
 FOLDER = DEPLOY / "compose"
 SERVICES = compose_services()
@@ -135,106 +130,12 @@ def test_prometheus() -> None:
         check=False, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "rules found" in done.stdout
 
 
-def test_alerts_on_palanca_fire_and_stay_quiet(tmp_path: Path) -> None:
-    shutil.copy(FOLDER / "prometheus" / "rules" / "palanca.yml", tmp_path)
-    (tmp_path / "test.yml").write_text(
-        """
-rule_files: [palanca.yml]
-evaluation_interval: 1m
-tests:
-  - interval: 1m
-    input_series:
-      - {series: 'up{job="palanca", instance="a"}', values: '1x10 0x10'}
-    alert_rule_test:
-      - {eval_time: 10m, alertname: PalancaDown, exp_alerts: []}
-      - {eval_time: 13m, alertname: PalancaDown, exp_alerts: []}
-      - eval_time: 17m
-        alertname: PalancaDown
-        exp_alerts:
-          - exp_labels: {severity: warning, job: palanca, instance: a}
-            exp_annotations:
-              summary: palanca cannot be scraped
-              description: >-
-                a has not answered on /metrics for 5 minutes. Nobody judges the vLLM servers; their own alerts in
-                Prometheus go on.
-      - {eval_time: 17m, alertname: PalancaMissing, exp_alerts: []}
-  - interval: 1m
-    input_series:
-      - series: 'palanca_source_state{job="palanca", instance="a", source="s", state="ok"}'
-        values: '1x9 0x10'
-      - series: 'palanca_source_state{job="palanca", instance="a", source="s", state="stale"}'
-        values: '0x9 1x3 0x10'
-      - series: 'palanca_source_state{job="palanca", instance="a", source="s", state="unreachable"}'
-        values: '0x13 1x9'
-      - {series: 'palanca_polls_skipped_total{job="palanca", instance="a", source="s"}', values: '0+1x20'}
-      - {series: 'palanca_history_up{job="palanca", instance="a"}', values: '1x9 0x10'}
-      - {series: 'palanca_config_last_reload_successful{job="palanca", instance="a"}', values: '1x9 0x10'}
-    alert_rule_test:
-      - {eval_time: 9m, alertname: PalancaSourceStale, exp_alerts: []}
-      - eval_time: 16m # from stale to unreachable without a gap
-        alertname: PalancaSourceStale
-        exp_alerts:
-          - exp_labels: {severity: warning, job: palanca, instance: a, source: s}
-            exp_annotations:
-              summary: a source of palanca is stale
-              description: >-
-                s has not been read for 5 minutes; what palanca says of its engines is old. /readyz says why.
-      - {eval_time: 2m, alertname: PalancaPollsSkipped, exp_alerts: []}
-      - eval_time: 20m
-        alertname: PalancaPollsSkipped
-        exp_alerts:
-          - exp_labels: {severity: warning, job: palanca, instance: a, source: s}
-            exp_annotations:
-              summary: polls of palanca take longer than the interval
-              description: >-
-                15 polls of s were left out within 15 minutes. Raise the interval, or narrow the source.
-      - {eval_time: 9m, alertname: PalancaHistoryDown, exp_alerts: []}
-      - eval_time: 16m
-        alertname: PalancaHistoryDown
-        exp_alerts:
-          - exp_labels: {severity: warning, job: palanca, instance: a}
-            exp_annotations:
-              summary: palanca cannot write its history
-              description: The diagnosis goes on, and episodes are forgotten. The log of a says why.
-      - {eval_time: 9m, alertname: PalancaReloadFailed, exp_alerts: []}
-      - eval_time: 16m
-        alertname: PalancaReloadFailed
-        exp_alerts:
-          - exp_labels: {severity: warning, job: palanca, instance: a}
-            exp_annotations:
-              summary: palanca refused its newest settings
-              description: >-
-                a goes on with the settings before. Its log and palanca config check say what is wrong.
-  - interval: 1m
-    input_series:
-      - {series: 'up{job="vllm", instance="a"}', values: '1x20'}
-    alert_rule_test:
-      - {eval_time: 9m, alertname: PalancaMissing, exp_alerts: []}
-      - eval_time: 11m
-        alertname: PalancaMissing
-        exp_alerts:
-          - exp_labels: {severity: warning, job: palanca}
-            exp_annotations:
-              summary: palanca is not a scrape target
-              description: Prometheus has known no target with job="palanca" for 10 minutes.
-"""
-    )
-    done = subprocess.run(
-        [tool("promtool"), "test", "rules", str(tmp_path / "test.yml")], check=False, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_alerts_name_metrics_that_there_are() -> None:
-    telemetry = Telemetry(lambda: 0.0)
-    telemetry.published(taken(one_saturated(), 1))
-    given = set(re.findall(r"^# TYPE (\w+)", telemetry.text().decode(), re.MULTILINE))
-    named = set(re.findall(r"\bpalanca_\w+", (FOLDER / "prometheus" / "rules" / "palanca.yml").read_text()))
-    assert named
-    assert named <= given
+def test_prometheus_loads_the_exported_rules() -> None:
+    (place,) = (place for _, source, place in mounts() if source == ROOT / "alerts" / "prometheus.yaml")
+    (pattern,) = document(FOLDER / "prometheus" / "prometheus.yml")["rule_files"]
+    assert Path(place).match(pattern)
 
 
 def test_alertmanager() -> None:
@@ -269,14 +170,16 @@ def test_no_engine_arrives_twice() -> None:
 
 
 def test_grafana_provisioning() -> None:
-    folder = FOLDER / "grafana" / "provisioning"
-    sources = document(folder / "datasources" / "datasources.yaml")["datasources"]
+    folder = ROOT / "dashboards" / "provisioning"
+    sources = document(folder / "datasources" / "palanca.yaml")["datasources"]
     assert [source["type"] for source in sources] == ["prometheus", "alertmanager", "yesoreyeram-infinity-datasource"]
     for source in sources:
         for secret in re.findall(r"\$__file\{/run/secrets/(\w+)\}", str(source.get("secureJsonData"))):
             assert secret in SERVICES["grafana"]["secrets"]
-    (provider,) = document(folder / "dashboards" / "dashboards.yaml")["providers"]
-    assert provider["options"]["path"] in [place for name, _, place in mounts() if name == "grafana"]
+    (provider,) = document(folder / "dashboards" / "palanca.yaml")["providers"]
+    places = {place: source for name, source, place in mounts() if name == "grafana"}
+    assert ROOT / "dashboards" == places[provider["options"]["path"]]
+    assert folder == places["/etc/grafana/provisioning"]
 
 
 def test_flags_of_vllm_are_told_to_palanca() -> None:

@@ -7,13 +7,13 @@ from functools import cache
 from typing import Any
 
 import pytest
-from tests.deploy.files import DEPLOY, document
+from tests.deploy.files import document
 from tests.engines import ROOT
 from typer.testing import CliRunner
 
 from palanca.cli import app
 
-DASHBOARD = DEPLOY / "grafana" / "infinity-panel.json"
+DASHBOARD = ROOT / "dashboards" / "diagnosis.json"
 PANELS = json.loads(DASHBOARD.read_text())["panels"]
 SCHEMA = json.loads((ROOT / "docs" / "schema" / "diagnosis-v1.schema.json").read_text())
 QUERIES = [(panel["title"], query) for panel in PANELS for query in panel["targets"]]
@@ -64,7 +64,7 @@ def test_dashboard() -> None:
 
 
 def test_data_source_is_the_provisioned_one() -> None:
-    provisioned = document(DEPLOY / "compose" / "grafana" / "provisioning" / "datasources" / "datasources.yaml")
+    provisioned = document(ROOT / "dashboards" / "provisioning" / "datasources" / "palanca.yaml")
     known = [{"type": source["type"], "uid": source["uid"]} for source in provisioned["datasources"]]
     for panel in PANELS:
         assert panel["datasource"] in known

@@ -17,7 +17,7 @@ from tests.engines import ROOT
 import palanca
 
 KUSTOMIZATIONS = sorted(KUBERNETES.rglob("kustomization.yaml"))
-OPERATOR = {"ServiceMonitor", "PrometheusRule"}
+OPERATOR = {"ServiceMonitor"}
 """Kinds of the Prometheus operator; no schema of them is at hand."""
 
 SETTINGS = {"palanca.yaml"}
@@ -112,12 +112,6 @@ def test_service_monitor_fits_the_service() -> None:
     assert set(endpoint) == {"port", "path", "interval", "scrapeTimeout"}
     assert endpoint["port"] in [port["name"] for port in service["spec"]["ports"]]
     assert endpoint["path"] == "/metrics"
-
-
-def test_rules_are_those_of_compose() -> None:
-    rule = document(KUBERNETES / "prometheus-operator" / "prometheus-rule.yaml")
-    assert (rule["apiVersion"], rule["kind"]) == ("monitoring.coreos.com/v1", "PrometheusRule")
-    assert rule["spec"] == document(DEPLOY / "compose" / "prometheus" / "rules" / "palanca.yml")
 
 
 def test_pod_is_locked_down() -> None:

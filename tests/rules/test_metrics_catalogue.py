@@ -61,6 +61,7 @@ class Exposition:
     live: bool
     types: Mapping[str, str]
     samples: tuple[tuple[str, frozenset[str]], ...]
+    lines: tuple[str, ...]
 
     @classmethod
     def read(cls, path: Path) -> Exposition:
@@ -77,6 +78,7 @@ class Exposition:
             live=path.parent.name == "real",
             types={found[1]: found[2] for found in typed if found},
             samples=tuple((found[1], frozenset(_LABEL.findall(found[2] or ""))) for found in sampled if found),
+            lines=tuple(lines),
         )
 
     def labels(self, name: str, kind: str) -> Iterator[frozenset[str]]:
@@ -222,6 +224,17 @@ def test_info_labels_agree(exposition: Exposition) -> None:
 
 
 @every_exposition
+def test_label_values_agree(exposition: Exposition) -> None:
+    """V1 shows every reason at once: those with releases of their own in these only."""
+    (name,) = METRICS.families["request_success"].names
+    lines = [one for one in exposition.lines if one.startswith(LIVE_PREFIX + name.name)]
+    for value, spans in METRICS.families["request_success"].label_values["finished_reason"].items():
+        if lines and exposition.engine == "v1":
+            shown = any(f'finished_reason="{value}"' in one for one in lines)
+            assert shown == any(exposition.release in span for span in spans), value
+
+
+@every_exposition
 def test_every_exposed_name_is_known(exposition: Exposition) -> None:
     """A name that vLLM exposes belongs to a family or is left out on purpose."""
     known = {full for _, _, _, full in each_name()} | {LIVE_PREFIX + name for name in LEFT_OUT}
@@ -246,7 +259,9 @@ def test_ranges_end_at_known_releases() -> None:
     """Every range begins and ends with a release of the list."""
     known = {Release(text) for text in METRICS.releases}
     ranges = [span for _, _, name, _ in each_name() for span in (name.v0, name.v1, name.hidden_v0, name.hidden_v1)]
-    ranges += [span for family in METRICS.families.values() for spans in family.info_labels.values() for span in spans]
+    labelled = [family.info_labels for family in METRICS.families.values()]
+    labelled += [values for family in METRICS.families.values() for values in family.label_values.values()]
+    ranges += [span for one in labelled for spans in one.values() for span in spans]
     ends = {end for span in ranges if span is not None for end in (span.first, span.last)}
     assert ends <= known
 

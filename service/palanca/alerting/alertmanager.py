@@ -41,7 +41,7 @@ _LOUD: Mapping[Severity, Sequence[Severity]] = {
 """Severities that an alert may mute: its own and lesser ones."""
 
 
-def alertmanager(catalogue: Catalogue, routing: Routing) -> str:
+def alertmanager(catalogue: Catalogue, routing: Routing, alert_prefix: str = names.PREFIX) -> str:
     """Write ``alertmanager.yaml``."""
     head = text.document(
         {"global": {"resolve_timeout": "5m"}, "templates": [TEMPLATES]},
@@ -58,7 +58,7 @@ def alertmanager(catalogue: Catalogue, routing: Routing) -> str:
             _section({"route": _route(routing)}),
             _said("An alert that explains others mutes them: for the same engine, and rules that compare the engines",
                   "of a model for that model. None mutes one that is more severe, nor the burn rates of objectives.")
-            + _section({"inhibit_rules": inhibitions(catalogue, routing)}),
+            + _section({"inhibit_rules": [*inhibitions(catalogue, routing), *_guards(alert_prefix)]}),
             _section({"receivers": [_palanca(routing)]}) + _direct(routing) + _watchdog(routing),
         ]
     )  # fmt: skip
@@ -148,6 +148,26 @@ def inhibitions(catalogue: Catalogue, routing: Routing) -> list[dict[str, object
         if lesser:
             made.append(_inhibition(rule.id, lesser, _LOUD[rule.severity][1:], _equal(rule, routing)))
     return made
+
+
+def _guards(prefix: str) -> list[dict[str, object]]:
+    """A model that is down says it of its servers; a rule of the matrix tells more than the guard that outlives it."""
+    model, server, missing = (
+        _is("alertname", names.alert_name(one, prefix))
+        for one in (names.MODEL_DOWN, names.TARGET_DOWN, names.SERIES_MISSING)
+    )
+    return [
+        {
+            "source_matchers": [model],
+            "target_matchers": [server],
+            "equal": list(names.SCOPE),
+        },
+        {
+            "source_matchers": [_is(names.RULE, "metrics-missing")],
+            "target_matchers": [missing],
+            "equal": list(names.SERVER_JOIN),
+        },
+    ]
 
 
 def _covers(rule: Rule, other: Rule) -> bool:

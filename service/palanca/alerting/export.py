@@ -28,7 +28,7 @@ class Format:
 def _alertmanager(matrix: Matrix) -> str:
     options = matrix.options
     known = options.routing.external_url or options.external_url
-    return alertmanager(matrix.catalogue, replace(options.routing, external_url=known))
+    return alertmanager(matrix.catalogue, replace(options.routing, external_url=known), options.alert_prefix)
 
 
 def _templates(matrix: Matrix) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from palanca.alerting import guards, objectives, text
+from palanca.alerting import guards, itself, objectives, text
+from palanca.alerting.gaps import gaps
 from palanca.alerting.rules import AlertRule, Group, RecordingRule
 from palanca.moments import duration
 
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
 
 def groups(matrix: Matrix) -> tuple[Group, ...]:
     """The matrix, the burn rates and the guards, without empty groups."""
-    every = [matrix.group(), objectives.group(matrix), guards.group(matrix) if matrix.options.guards else None]
+    every = [matrix.group(), objectives.group(matrix)]
+    if matrix.options.guards:
+        every += [guards.group(matrix), itself.group(matrix)]
     return tuple(one for one in every if one is not None and one.rules)
 
 
@@ -24,11 +27,11 @@ def documents(matrix: Matrix) -> list[dict[str, object]]:
 
 
 def notes(matrix: Matrix) -> list[str]:
-    """What the header says besides where the file is from: the rules that are not in it, and why."""
-    if not matrix.left_out:
-        return []
-    lines = [f"  {rule}: {reason}" for rule, reason in sorted(matrix.left_out.items())]
-    return ["", "Rules that no expression over series can say; palanca itself judges them:", *lines]
+    """What the header says besides where the file is from: what is not in it, and why."""
+    made = []
+    for gap in gaps(matrix):
+        made += ["", gap.title, *(f"  {name}: {reason}" for name, reason in sorted(gap.reasons.items()))]
+    return made
 
 
 def prometheus(matrix: Matrix) -> str:

@@ -24,12 +24,16 @@ OBJECTIVE = "slo."
 
 
 class Speech:
-    """The names of one rule's condition for the targets of one cell; ``signals`` and ``fleets`` note what was used."""
+    """The names of one rule's condition for the targets of one cell; ``signals`` and ``fleets`` note what was used.
+
+    ``lacking`` are signals that no chosen release has.
+    """
 
     def __init__(self, catalogue: Catalogue, recorder: Recorder, values: Mapping[str, float], cell: Cell) -> None:
         self._catalogue, self._recorder, self._values = catalogue, recorder, values
         self._selector = "{" + ", ".join(str(one) for one in cell.matchers) + "}" if cell.matchers else ""
         self.signals: dict[str, None] = {}
+        self.lacking: dict[str, None] = {}
         self.fleets: dict[tuple[str, str], None] = {}
 
     def name(self, name: str) -> Part | float | None:
@@ -39,6 +43,7 @@ class Speech:
         if name not in self._catalogue.signals:
             raise NotExportableError(_unseen(name, self._catalogue))
         if not self._recorder.available(name):
+            self.lacking.setdefault(name)
             return None
         self.signals.setdefault(name)
         return Part(self._recorder.series(name) + self._selector)
@@ -50,6 +55,7 @@ class Speech:
                 self.name(name)
             raise NotExportableError(f"{function} of something else than a signal; make the argument a signal")
         if not self._recorder.available(argument.name):
+            self.lacking.setdefault(argument.name)
             return None
         self.fleets.setdefault((function, argument.name))
         unit = self._catalogue.signals[argument.name].unit
@@ -76,6 +82,8 @@ class Matrix:
         self.catalogue, self.options = catalogue, options.checked(catalogue)
         self.recorder = Recorder(catalogue, options)
         self.left_out: dict[str, str] = {}
+        self.partly: dict[str, str] = {}
+        """Rules of which some parts ask for signals that no chosen release has, and which these are."""
         exported: list[Exported] = []
         for rule in catalogue.rules:
             if not options.chosen(rule.id):
@@ -106,6 +114,10 @@ class Matrix:
         speech = Speech(self.catalogue, self.recorder, values, cell)
         node = expressions.parse(rule.when)
         parts = conditions.promql(node, speech)
+        if speech.lacking:
+            self.partly[rule.id] = (
+                f"no chosen release has {', '.join(speech.lacking)}; the rest of the condition counts"
+            )
         for name in wording.named(rule.summary):
             if name in self.catalogue.signals and self.recorder.available(name):
                 speech.signals.setdefault(name)

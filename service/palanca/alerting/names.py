@@ -8,6 +8,8 @@ from palanca.units import Unit
 
 ENGINE = "palanca:engine:info"
 """1 for each engine with vLLM series in the last hour; what is known of servers only is joined onto it."""
+SERVER, JOB = "palanca:server:info", "palanca:job:info"
+"""1 for each server (and model), and for each job, that has shown vLLM series and still is a scrape target."""
 SERVER_JOIN = identity.SERVER_JOIN
 """Labels that a server-wide series (``up``, ``http_*``, ``process_*``) shares with its engines."""
 SCOPE = SCOPE_LABELS
@@ -17,6 +19,7 @@ IDENTITY = ("cluster", "namespace", "job", "instance", "model_name", "engine", "
 
 PREFIX = "Vllm"
 WATCHDOG, PALANCA_DOWN, PALANCA_STALE = "Watchdog", "PalancaDown", "PalancaStale"
+MODEL_DOWN, TARGET_DOWN, TARGET_NEVER_UP = "model-down", "target-down", "target-never-up"
 SERIES_MISSING, SERIES_ABSENT = "up-without-series", "series-absent"
 """Guards, named like rules: the prefix of alerts stands before them."""
 
@@ -27,7 +30,7 @@ OWN_LABELS = frozenset({SEVERITY, CAUSE, RULE, MATURITY, OVERRIDE, OBJECTIVE, LO
 SUMMARY, DESCRIPTION = "summary", "description"
 RUNBOOK_URL, DASHBOARD_URL, DIAGNOSE_URL = "runbook_url", "dashboard_url", "diagnose_url"
 
-MATRIX_GROUP, SLO_GROUP, GUARD_GROUP = "palanca", "palanca-slo", "palanca-guard"
+MATRIX_GROUP, SLO_GROUP, GUARD_GROUP, ITSELF_GROUP = "palanca", "palanca-slo", "palanca-guard", "palanca-itself"
 
 _LONG = {"s": "second", "min": "minute"}
 _LONG_PLURAL = {"s": "seconds", "min": "minutes"}

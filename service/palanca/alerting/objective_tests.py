@@ -9,6 +9,7 @@ from palanca.alerting.conditions import literal
 from palanca.alerting.notation import PLAIN, constant, expected, fitting, line, rising
 from palanca.alerting.objectives import ENOUGH, INTERVAL_S, MAY, Budget, budgets
 from palanca.moments import duration
+from palanca.signals.identity import COPY_LABELS
 from palanca.signals.promql import quote
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ _PER_STEP = 60.0
 _MINUTES = 40
 """Longer than the longest ``for``."""
 _BAD_MINUTES = 10
+_FEW = 0.9
+"""Share of the observations that are enough: all that there are, and slow, but of a model that has just begun."""
 _SHARES = (0.5, 2.0, 4.0, 8.0, 20.0)
 """Times the share that may be slow: below all factors, and between each two of them."""
 
@@ -34,7 +37,7 @@ def tests(matrix: Matrix) -> list[dict[str, object]]:
         case = next((label for label in ("namespace", "cluster") if label not in pinned), None)
         labels = fitting(matchers, PLAIN)
         if case is not None and labels is not None:
-            inputs += _inputs(budget, labels, case)
+            inputs += _inputs(budget, labels, case, pinned)
             checks.append(_check(budget, case))
     if not checks:
         return []
@@ -48,12 +51,12 @@ def tests(matrix: Matrix) -> list[dict[str, object]]:
     ]
 
 
-def _inputs(budget: Budget, labels: Mapping[str, str], case: str) -> list[dict[str, str]]:
+def _inputs(budget: Budget, labels: Mapping[str, str], case: str, pinned: set[str]) -> list[dict[str, str]]:
     """Buckets of the models."""
     made: list[dict[str, str]] = []
 
-    def model(name: str, fast: str | None, observed: float) -> None:
-        place = {**labels, case: name}
+    def model(name: str, fast: str | None, observed: float, **more: str) -> None:
+        place = {**labels, case: name, **more}
         if fast is not None:
             made.append(line(budget.buckets[0], {**place, "le": budget.le}, fast))
         made.append(line(budget.buckets[0], {**place, "le": "+Inf"}, rising(observed, _MINUTES)))
@@ -64,8 +67,11 @@ def _inputs(budget: Budget, labels: Mapping[str, str], case: str) -> list[dict[s
     before, step, after = (literal(one) for one in (slow * _BAD_MINUTES + _PER_STEP, _PER_STEP, slow))
     recovered = f"0+{after}x{_BAD_MINUTES} {before}+{step}x{_MINUTES - _BAD_MINUTES - 1}"
     model("recovered", recovered, _PER_STEP)
-    longest = max(burn.long for burn in budget.burns)
-    model("few requests", constant(0, _MINUTES), round(ENOUGH * INTERVAL_S / longest / 2, 6))
+    few = round(ENOUGH * _FEW / _MINUTES, 6)
+    model("few requests", constant(0, _MINUTES), few)
+    if pinned.isdisjoint(COPY_LABELS):
+        for copy in ("x", "y"):
+            model("few requests, seen twice", constant(0, _MINUTES), few, prometheus_replica=copy)
     model("missing bucket", None, _PER_STEP)
     return made
 

@@ -18,6 +18,8 @@ from palanca.signals.identity import COPY_LABELS, PROCESS_LABEL
 from palanca.signals.promql import quote
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from palanca.alerting.matrix import Matrix
     from palanca.alerting.options import Cell
     from palanca.model import Severity
@@ -29,6 +31,8 @@ WINDOW = "2m"
 """The shortest window of the signals; what is longer is added up of it."""
 ENOUGH = 100
 """Observations in the long window: 1 % of fewer is not even one."""
+STEP_S = 60.0
+"""Observations are added up from their rate at steps of so many seconds, however often the rules are evaluated."""
 
 
 @dataclass(frozen=True)
@@ -84,18 +88,34 @@ _BOUNDS: dict[str, tuple[tuple[str, tuple[float, ...]], ...]] = {
 """Upper bounds of the buckets by release, in seconds (vllm/v1/metrics/loggers.py, vllm/engine/metrics.py)."""
 
 
+def _bounds(family: str, releases: ReleaseRange | None) -> dict[str, tuple[float, ...]]:
+    """Bounds of the chosen releases."""
+    return {
+        span: bounds
+        for span, bounds in _BOUNDS[family]
+        if releases is None or releases.overlaps(ReleaseRange.parse(span))
+    }
+
+
 def snapped(family: str, objective: float, releases: ReleaseRange | None) -> float | None:
-    """The largest bucket bound that is no larger than the objective in every chosen release; None without one.
+    """The largest bucket bound of the chosen releases that is no larger than the objective; None without one.
 
     Only there the histogram says how many observations were faster. All in seconds.
     """
-    chosen = [
-        set(bounds)
-        for span, bounds in _BOUNDS[family]
-        if releases is None or releases.overlaps(ReleaseRange.parse(span))
-    ]
-    common = set.intersection(*chosen) if chosen else set()
-    return max((bound for bound in common if bound <= objective), default=None)
+    every = {bound for bounds in _bounds(family, releases).values() for bound in bounds}
+    return max((bound for bound in every if bound <= objective), default=None)
+
+
+def lacking(family: str, bound: float, releases: ReleaseRange | None) -> dict[str, float]:
+    """Those of the chosen releases that have no such bound, and their largest one below it.
+
+    A lower bound is no substitute: what takes longer than it would count as slow and be within the objective.
+    """
+    return {
+        span: max((one for one in bounds if one < bound), default=0.0)
+        for span, bounds in _bounds(family, releases).items()
+        if bound not in bounds
+    }
 
 
 @dataclass(frozen=True)
@@ -124,23 +144,53 @@ class Budget:
 def budgets(matrix: Matrix) -> tuple[Budget, ...]:
     """The objectives that can be judged and were chosen."""
     made = []
+    for objective, cell, wanted, burns in _wanted(matrix):
+        buckets = matrix.recorder.buckets(objective.family)
+        bound = snapped(objective.family, wanted, matrix.options.releases)
+        if bound is not None and buckets:
+            made.append(Budget(objective, cell, wanted, bound, buckets, _name(objective, matrix), burns))
+    return tuple(made)
+
+
+def unjudged(matrix: Matrix) -> dict[str, str]:
+    """Objectives that were chosen and that no bucket shows, wholly or for some releases, by their alert; and why."""
+    made = {}
+    releases = matrix.options.releases
+    for objective, cell, wanted, _ in _wanted(matrix):
+        name = _name(objective, matrix) + (f" ({cell.name})" if cell.matchers else "")
+        bound = snapped(objective.family, wanted, releases)
+        if not matrix.recorder.buckets(objective.family):
+            made[name] = "no chosen release has the histogram"
+        elif bound is None:
+            first = min(bound for bounds in _bounds(objective.family, releases).values() for bound in bounds)
+            made[name] = (
+                f"the objective of {literal(wanted)} s is below {literal(first)} s, the lowest bucket; "
+                "give a longer one"
+            )
+        elif others := lacking(objective.family, bound, releases):
+            ends = ", ".join(f"{span} (the next lower one is {literal(low)} s)" for span, low in others.items())
+            made[name] = f"judged at {literal(bound)} s, a bucket that these releases lack: {ends}"
+    return made
+
+
+def _name(objective: Objective, matrix: Matrix) -> str:
+    return names.alert_name(f"{objective.word}-budget-burn", matrix.options.alert_prefix)
+
+
+def _wanted(matrix: Matrix) -> Iterator[tuple[Objective, Cell, float, tuple[Burn, ...]]]:
+    """The chosen objectives, their targets, the objective in seconds, and the windows of the chosen severities."""
     options = matrix.options
     for objective in OBJECTIVES:
         if not options.chosen(f"{objective.word}-high"):
             continue
-        buckets = matrix.recorder.buckets(objective.family)
+        default = matrix.catalogue.facts[objective.fact].default
         for cell in options.cells("", (objective.fact,)):
-            default = matrix.catalogue.facts[objective.fact].default
-            wanted = float(cell.values.get(objective.fact, default or 0))
-            bound = snapped(objective.family, wanted, options.releases)
             given = objective.fact in cell.values
             burns = tuple(
                 one for one in BURNS if not options.severities or _severity(one, given=given) in options.severities
             )
-            if bound is not None and buckets and burns:
-                alert = names.alert_name(f"{objective.word}-budget-burn", options.alert_prefix)
-                made.append(Budget(objective, cell, wanted, bound, buckets, alert, burns))
-    return tuple(made)
+            if burns:
+                yield objective, cell, float(cell.values.get(objective.fact, default or 0)), burns
 
 
 def group(matrix: Matrix) -> Group | None:
@@ -170,17 +220,16 @@ def _recordings(matrix: Matrix, budget: Budget) -> list[RecordingRule]:
     def rate(le: str) -> str:
         texts = [f"rate({name}{{{', '.join([le, *own])}}}[{WINDOW}])" for name in budget.buckets]
         text = texts[0] if len(texts) == 1 else f"({' or '.join(texts)})"
-        gone = ", ".join(["le", PROCESS_LABEL, *COPY_LABELS])
-        return f"sum without ({gone}) ({text})"
+        return f"sum without (le, {PROCESS_LABEL}) ({text})"
 
-    by = ", ".join(names.SCOPE)
+    by, copies = ", ".join(names.SCOPE), ", ".join(COPY_LABELS)
     every, fast = rate('le="+Inf"'), rate(le)
-    labels = _labels(budget)
-    slow, observed = (series(budget.objective, which) for which in ("slow", "observed"))
-    return [
-        RecordingRule(slow, f"sum by ({by}) (\n  {every}\n-\n  {fast}\n)", labels),
-        RecordingRule(observed, f"sum by ({by}) (\n  {every}\nand\n  {fast}\n)", labels),
-    ]
+
+    def recorded(which: str, op: str) -> RecordingRule:
+        text = f"sum by ({by}) (max without ({copies}) (\n  {every}\n{op}\n  {fast}\n))"
+        return RecordingRule(series(budget.objective, which), text, _labels(budget))
+
+    return [recorded("slow", "-"), recorded("observed", "and")]
 
 
 def _alert(matrix: Matrix, budget: Budget, burn: Burn) -> AlertRule:
@@ -194,7 +243,8 @@ def _alert(matrix: Matrix, budget: Budget, burn: Burn) -> AlertRule:
         limit = f"{literal(burn.factor)} * {literal(MAY)}"
         return f"sum_over_time({slow}[{span}]) / sum_over_time({observed}[{span}]) > {limit}"
 
-    floor = f"avg_over_time({observed}[{duration(burn.long)}]) * {literal(burn.long)} > {ENOUGH}"
+    step = duration(STEP_S)
+    floor = f"sum_over_time({observed}[{duration(burn.long)}:{step}]) * {literal(STEP_S)} > {ENOUGH}"
     where = f"the bucket le={literal(bound)}"
     judged = (
         f"judged at {where}"

@@ -101,7 +101,8 @@ class Options:
 
     ``releases`` None means all that are known. ``rules`` are ids or globs, ``severities`` those wanted; empty means
     all. ``labels`` go onto every alert. ``interval`` is in seconds. Of several ``overrides`` that fit a target the
-    later one wins. Raises ``UsageError``.
+    later one wins. ``palanca_scraped`` says that ``palanca_job`` is surely a job of the Prometheus. Raises
+    ``UsageError``.
     """
 
     alert_prefix: str = names.PREFIX
@@ -117,6 +118,7 @@ class Options:
     dashboard_url: str | None = None
     guards: bool = True
     palanca_job: str = "palanca"
+    palanca_scraped: bool = False
     routing: Routing = field(default_factory=Routing)
 
     def __post_init__(self) -> None:

@@ -20,11 +20,13 @@ from palanca.signals.readings import possible_range
 from palanca.signals.samples import HEARTBEAT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from palanca.alerting.options import Options
     from palanca.model import Catalogue, Family, MetricName, Signal
 
+ENGINE_LABELS = ("engine", "ReplicaId")
+"""Labels that tell the engines of one server apart."""
 _LAST_HOUR = "1h"
 
 
@@ -58,6 +60,18 @@ class Recorder:
     def _has_family(self, name: str | None) -> bool:
         return name is None or any(self._exists(one) for one in self._catalogue.metrics.families[name].names)
 
+    def _counts(self, family: str | None, where: Mapping[str, str]) -> bool:
+        """Whether some chosen release has the family and the label values that are asked for."""
+        if family is None or not self._has_family(family):
+            return family is None
+        chosen, known = self._options.releases, self._catalogue.metrics.releases
+        values = self._catalogue.metrics.families[family].label_values
+        spans = [values[label][value] for label, value in where.items() if value in values.get(label, {})]
+        return chosen is None or all(
+            any(Release(one) in chosen and Release(one) in span for one in known for span in several)
+            for several in spans
+        )
+
     def available(self, name: str) -> bool:
         """Whether a signal exists in the chosen releases."""
         signal = self._catalogue.signals[name]
@@ -68,7 +82,7 @@ class Recorder:
         return own or (signal.fallback is not None and self.available(signal.fallback))
 
     def _measured_here(self, signal: Signal) -> bool:
-        counted = self._has_family(signal.family) and self._has_family(signal.per)
+        counted = self._counts(signal.family, signal.where) and self._counts(signal.per, signal.per_where)
         return counted or (signal.or_gauge is not None and self._has_family(signal.or_gauge))
 
     # --- names and dependencies ------------------------------------------------------------------
@@ -114,6 +128,11 @@ class Recorder:
         inside = self._inside(family)
         texts = [f"last_over_time({name}{inside}[{_LAST_HOUR}])" for name in self._writer(family).exposed(family)]
         return f"group without ({gone}) ({' or '.join(texts)})"
+
+    def engine_labels(self) -> tuple[str, ...]:
+        """Labels that the engines, processes and copies of one server differ by."""
+        family = self._catalogue.metrics.families[HEARTBEAT]
+        return (*family.labels, *ENGINE_LABELS, PROCESS_LABEL, *COPY_LABELS)
 
     def buckets(self, family: str) -> tuple[str, ...]:
         """Names of the bucket series of a histogram in the chosen releases; empty where it does not exist."""
@@ -174,7 +193,7 @@ class Recorder:
         if composition is None:
             raise TypeError("an expression has no leaves")
         texts = []
-        if self._has_family(signal.family) and self._has_family(signal.per):
+        if self._counts(signal.family, signal.where) and self._counts(signal.per, signal.per_where):
             texts.append(self._joined(signal, [self._leaf(leaf) for leaf in composition.leaves]))
         if signal.or_gauge is not None and self._has_family(signal.or_gauge):
             gauge = self._leaf(Leaf("avg", signal.or_gauge, signal.window, offset=signal.offset))

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     """Values ``[engines, samples]`` of each signal."""
     Wanted = Callable[[Values], NDArray[np.bool_]]
 
-_SAMPLES = 20_000
-_ROUNDS = 20
-_NEAR = 10_000
+_SIZES = (300, 1000, *(3000,) * 16)
+"""How many values are tried at once, round after round: most are found among few."""
 _FLEET_SIZE = 3
+_CHANGED = 4
 _FACTORS = (0.1, 0.5, 0.9, 1.1, 1.5, 2.0, 5.0, 20.0)
 _DIGITS = 3
 _CLOSE = (0.95, 0.98, 0.99, 1.0, 1.02)
@@ -52,6 +52,22 @@ class Trial:
     resolved: tuple[Mapping[str, float], ...] = ()
 
 
+@dataclass(frozen=True)
+class _Derived:
+    """How a signal follows from others: by an expression over what it ``needs``, or another one stands in for it."""
+
+    needs: tuple[str, ...]
+    node: Node | None
+    stands_in: str
+
+
+def _derived(name: str, catalogue: Catalogue, recorder: Recorder) -> _Derived | None:
+    signal = catalogue.signals[name]
+    if signal.expr is not None:
+        return _Derived(recorder.needs(name), expressions.parse(signal.expr), "")
+    return _Derived((signal.fallback,), None, signal.fallback) if signal.fallback is not None else None
+
+
 class Search:
     """Finds the trials of one alert."""
 
@@ -61,9 +77,15 @@ class Search:
         fleet = any(isinstance(part, Call) and part.function in FLEET for part in expressions.walk(self._node))
         self._engines = _FLEET_SIZE if fleet else 1
         used = [name for name in expressions.names(self._node) if name in catalogue.signals]
-        self._named = tuple(used)
         self._order = recorder.ordered(name for name in used if recorder.available(name))
         self.inputs = tuple(name for name in self._order if not recorder.needs(name))
+        self._lost = {
+            name: State.ABSENT if recorder.available(name) else State.NOT_APPLICABLE
+            for name in dict.fromkeys((*self._order, *used))
+        }
+        derived = [(name, _derived(name, catalogue, recorder)) for name in self._order]
+        self._derived = tuple((name, made) for name, made in derived if made is not None)
+        self._pools = {name: self._pool(name) for name in self.inputs}
         self._random = np.random.default_rng(zlib.crc32(one.rule.id.encode()))
 
     @property
@@ -82,7 +104,8 @@ class Search:
         made = [self._trial(name, values) for name, values in self._found.items() if values is not None]
         quiet = next((one for one in made if not any(one.holds)), None)
         if quiet is None:
-            nothing = self._pick(self._around(fires), self._nowhere)
+            near = self._around(fires, _SIZES[-1], self.inputs)
+            nothing = _column(near, np.logical_not(self._truth(self._node, near).any(axis=0, keepdims=True)))
             made.append(quiet := self._trial("quiet", nothing or fires))
         made[0] = replace(made[0], resolved=quiet.engines)
         made += [self._trial(f"missing {name}", fires, without=name) for name in self.inputs]
@@ -103,49 +126,52 @@ class Search:
             return {}
         made: dict[str, Values | None] = {_FIRES: fires}
         firing = [fires]
-        for name, mutant in _mutants(self._node):
-            made[name] = values = self._telling(mutant, firing)
+        for mutant in _mutants(self._node):
+            made[mutant.name] = values = self._telling(mutant, firing)
             if values is not None and self._truth(self._node, values).any():
                 firing.append(values)
         return made
 
     # --- search ----------------------------------------------------------------------------------
 
-    def _telling(self, mutant: Node, firing: Sequence[Values]) -> Values | None:
-        """Values where the mutant says something else: near those that fire, else anywhere."""
+    def _telling(self, mutant: _Mutant, firing: Sequence[Values]) -> Values | None:
+        """Values where the mutant says something else: near those that fire, else anywhere.
 
-        def differs(values: Values) -> NDArray[np.bool_]:
-            return self._truth(self._node, values) ^ self._truth(mutant, values)
-
-        for _ in range(_ROUNDS):
-            for near in firing:
-                found = self._pick(self._around(near), differs)
+        From round to round those that fire give way to others near them that fire too.
+        """
+        told, near = self._inputs_of(mutant.part), list(firing)
+        for size in _SIZES:
+            for index, fires in enumerate(near):
+                values = self._around(fires, size, told)
+                truth = self._truth(self._node, values)
+                found = _column(values, truth ^ self._truth(mutant.node, values))
                 if found is not None:
                     return found
-        return self._find(differs)
+                near[index] = _column(values, truth) or fires
+        return self._find(lambda values: self._truth(self._node, values) ^ self._truth(mutant.node, values))
 
     def _find(self, wanted: Wanted) -> Values | None:
-        for _ in range(_ROUNDS):
-            found = self._pick(self._anything(), wanted)
+        for size in _SIZES:
+            values = self._anything(size)
+            found = _column(values, wanted(values))
             if found is not None:
                 return found
         return None
 
-    def _nowhere(self, values: Values) -> NDArray[np.bool_]:
-        return np.asarray(~self._truth(self._node, values).any(axis=0, keepdims=True))
+    def _anything(self, size: int) -> Values:
+        return self._related({name: self._drawn(name, (self._engines, size)) for name in self.inputs})
 
-    @staticmethod
-    def _pick(values: Values, wanted: Wanted) -> Values | None:
-        hits = np.flatnonzero(wanted(values).any(axis=0))
-        return {name: table[:, hits[:1]] for name, table in values.items()} if hits.size else None
+    def _inputs_of(self, part: Node) -> Sequence[str]:
+        """Inputs that a part of the condition depends on; all of them where it depends on none."""
+        needed = set(self._recorder.ordered(name for name in expressions.names(part) if name in self._order))
+        return [name for name in self.inputs if name in needed] or self.inputs
 
-    def _anything(self) -> Values:
-        return self._related({name: self._drawn(name, (self._engines, _SAMPLES)) for name in self.inputs})
-
-    def _around(self, fires: Values) -> Values:
-        """Change up to four signals of what fires."""
-        shape = (self._engines, _NEAR)
-        chosen = self._random.integers(0, len(self.inputs), (4, _NEAR))
+    def _around(self, fires: Values, size: int, first: Sequence[str]) -> Values:
+        """Change one to four signals of what fires, one of them of the ``first``."""
+        shape = (self._engines, size)
+        chosen = self._random.integers(0, len(self.inputs), (_CHANGED, size))
+        chosen[0] = self._random.choice([self.inputs.index(name) for name in first], size)
+        chosen = np.where(np.arange(_CHANGED)[:, None] > self._random.integers(0, _CHANGED, size), chosen[0], chosen)
         drawn = self._related({name: self._drawn(name, shape) for name in self.inputs})
         return {
             name: np.where((chosen == index).any(axis=0), drawn[name], fires[name])
@@ -166,8 +192,7 @@ class Search:
                 values[name] = np.where(self._random.random(table.shape) < _SOME, np.nan, table)
         return values
 
-    def _drawn(self, name: str, shape: tuple[int, int]) -> Numbers:
-        """Values beside the numbers of the condition, of which those of the same unit come first."""
+    def _pool(self, name: str) -> Numbers:
         signal, rule = self._catalogue.signals[name], self._one.rule
         named = [one for one in expressions.names(self._node) if one in self._one.values]
         same = [
@@ -176,9 +201,14 @@ class Search:
             if (rule.thresholds[one].unit if one in rule.thresholds else self._catalogue.facts[one].unit) == signal.unit
         ]
         every = [self._one.values[one] for one in named]
-        pool = np.array([value * factor for value in [*same, *same, *every, 1.0] for factor in _FACTORS] + [0.0, *same])
+        return np.array([value * factor for value in [*same, *same, *every, 1.0] for factor in _FACTORS] + [0.0, *same])
+
+    def _drawn(self, name: str, shape: tuple[int, int]) -> Numbers:
+        """Values beside the numbers of the condition, of which those of the same unit come first."""
+        signal = self._catalogue.signals[name]
         wide = 10 ** self._random.uniform(-3, 5, shape)
-        values = np.where(self._random.random(shape) < 0.7, self._random.choice(pool, shape), wide)  # noqa: PLR2004
+        beside = self._random.choice(self._pools[name], shape)
+        values = np.where(self._random.random(shape) < 0.7, beside, wide)  # noqa: PLR2004
         if signal.unit == "ratio" and signal.kind in {"avg", "max", "min", "now", "present"}:
             values = np.minimum(values, 1.0)
         if signal.present is not None:
@@ -189,33 +219,24 @@ class Search:
 
     def _truth(self, node: Node, values: Values) -> NDArray[np.bool_]:
         """Where a condition holds, ``[engines, samples]``; what is not given is missing."""
-        samples = max((table.shape[1] for table in values.values()), default=1)
-        shape = (self._engines, samples)
-        everything: dict[str, Numbers] = dict(values)
-        for name in self._order:
-            signal = self._catalogue.signals[name]
-            if name in everything:
+        shape = (self._engines, max((table.shape[1] for table in values.values()), default=1))
+        nothing, at_once = np.full(shape, np.nan), np.zeros(shape)
+        there = np.full(shape, State.OK, dtype=np.uint8)
+        lost = {state: np.full(shape, state, dtype=np.uint8) for state in {*self._lost.values()}}
+        signals = {name: SignalReadings(nothing, lost[state], at_once) for name, state in self._lost.items()}
+        signals |= {name: SignalReadings(table, there, at_once) for name, table in values.items()}
+        environment = self._environment(signals, shape)
+        known = set(values)
+        for name, made in self._derived:
+            if name in known or not known.issuperset(made.needs):
                 continue
-            if signal.expr is not None and all(part in everything for part in self._recorder.needs(name)):
-                environment = self._environment(everything, shape)
-                everything[name] = np.broadcast_to(
-                    expressions.number(expressions.parse(signal.expr), environment), shape
-                )
-            elif signal.expr is None and signal.fallback in everything:
-                everything[name] = everything[signal.fallback]
-        truth = expressions.holds(node, self._environment(everything, shape))
-        return np.equal(np.broadcast_to(truth, shape), Truth.TRUE)
+            table = signals[made.stands_in].values if made.node is None else expressions.number(made.node, environment)
+            signals[name] = SignalReadings(np.broadcast_to(table, shape), there, at_once)
+            known.add(name)
+        return np.equal(np.broadcast_to(expressions.holds(node, environment), shape), Truth.TRUE)
 
-    def _environment(self, values: Values, shape: tuple[int, int]) -> ReadingsEnvironment:
+    def _environment(self, signals: Mapping[str, SignalReadings], shape: tuple[int, int]) -> ReadingsEnvironment:
         engines, samples = shape
-        empty = np.full(shape, np.nan)
-        signals = {}
-        for name in {*self._order, *self._named}:
-            table = values.get(name, empty)
-            here = name in values
-            lost = State.ABSENT if self._recorder.available(name) else State.NOT_APPLICABLE
-            states = np.full(shape, State.OK if here else lost, dtype=np.uint8)
-            signals[name] = SignalReadings(table, states, np.zeros(shape))
         readings = Readings(
             targets=tuple(Target.of({"instance": str(number)}) for number in range(engines)),
             times=np.arange(samples, dtype=np.float64),
@@ -237,6 +258,12 @@ class Search:
         return Trial(name, engines, tuple(bool(one) for one in holds[:, 0]))
 
 
+def _column(values: Values, wanted: NDArray[np.bool_]) -> Values | None:
+    """The first sample at which something is so at some engine, ``wanted [engines, samples]``."""
+    hits = np.flatnonzero(wanted.any(axis=0))
+    return {name: table[:, hits[:1]] for name, table in values.items()} if hits.size else None
+
+
 def _rounded(values: Numbers) -> Numbers:
     """Values as short as people write them."""
     size = np.floor(np.log10(np.where(values == 0, 1.0, np.abs(values))))
@@ -244,18 +271,29 @@ def _rounded(values: Numbers) -> Numbers:
     return np.asarray(np.round(values * scale) / scale, dtype=np.float64)
 
 
-def _mutants(node: Node) -> Iterator[tuple[str, Node]]:
-    """The condition without each of its parts: what was left out, and what is left."""
+@dataclass(frozen=True)
+class _Mutant:
+    """The condition without one of its parts."""
+
+    name: str
+    part: Node
+    node: Node
+
+
+def _mutants(node: Node) -> Iterator[_Mutant]:
+    """The condition without each of its parts."""
     match node:
         case Logic(op=op, parts=parts):
             for index, part in enumerate(parts):
                 rest = (*parts[:index], *parts[index + 1 :])
-                yield _left_out(op, part), rest[0] if len(rest) == 1 else Logic(op, rest, node.column)
-                for name, inner in _mutants(part):
-                    yield name, Logic(op, (*parts[:index], inner, *parts[index + 1 :]), node.column)
+                whole = rest[0] if len(rest) == 1 else Logic(op, rest, node.column)
+                yield _Mutant(_left_out(op, part), part, whole)
+                for one in _mutants(part):
+                    inside = (*parts[:index], one.node, *parts[index + 1 :])
+                    yield replace(one, node=Logic(op, inside, node.column))
         case Not(part=part):
-            for name, inner in _mutants(part):
-                yield name, Not(inner, node.column)
+            for one in _mutants(part):
+                yield replace(one, node=Not(one.node, node.column))
         case _:
             return
 

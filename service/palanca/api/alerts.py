@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Lock
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -27,30 +28,42 @@ _EXAMPLE = {"groups": [{"name": "palanca", "interval": "15s", "rules": []}]}
 """What the text says; an OpenAPI document describes YAML by what it says."""
 
 
-class _Files:
-    """The files of the newest choice, each written when it is first asked for."""
+class _File:
+    """One file of one choice: who asks while it is being written waits for it."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._made: Packed | None = None
+
+    def packed(self, write: Callable[[], str]) -> Packed:
+        with self._lock:
+            if self._made is None:
+                self._made = packed(write().encode())
+            return self._made
+
+
+class Files:
+    """The files of the newest choice, each written once, when it is first asked for; from any thread."""
 
     def __init__(self, choice: Choice) -> None:
-        self._choice = choice
+        self._choice, self._lock = choice, Lock()
         self._chosen: tuple[Catalogue, Options] | None = None
-        self._made: dict[str, Packed] = {}
+        self._files: dict[str, _File] = {}
 
     def packed(self, one: Format) -> Packed:
         """Write a file, or give the one that was written. Raises ``UsageError``."""
         catalogue, options = self._choice()
-        made = self._made
-        if self._chosen is None or self._chosen[0] is not catalogue or self._chosen[1] != options:
-            made = {}
-            self._chosen, self._made = (catalogue, options), made
-        if one.file not in made:
-            made[one.file] = packed(one.write(Matrix(catalogue, options)).encode())
-        return made[one.file]
+        with self._lock:
+            if self._chosen is None or self._chosen[0] is not catalogue or self._chosen[1] != options:
+                self._chosen, self._files = (catalogue, options), {}
+            file = self._files.setdefault(one.file, _File())
+        return file.packed(lambda: one.write(Matrix(catalogue, options)))
 
 
 def router(choice: Choice) -> APIRouter:
     """Make the routes; ``choice`` gives the rules in force and what the files are to be like."""
     made = APIRouter(prefix="/api/v1/alerts", tags=["rules"])
-    files = _Files(choice)
+    files = Files(choice)
     for name, one in FORMATS.items():
         made.add_api_route(
             f"/{one.file}",
@@ -71,7 +84,7 @@ def router(choice: Choice) -> APIRouter:
     return made
 
 
-def _route(files: _Files, one: Format) -> Callable[..., object]:
+def _route(files: Files, one: Format) -> Callable[..., object]:
     async def file(request: Request, _: Annotated[NoParameters, Query()]) -> Response:
         return answer(await run_in_threadpool(files.packed, one), _media_type(one), request.headers)
 

@@ -20,6 +20,7 @@ from palanca.app.service import Plan
 from palanca.app.telling import telling
 from palanca.daemon.fleet import with_labels
 from palanca.daemon.watch import Duty, PolledSource, Watch
+from palanca.dashboards.options import Options as Boards
 from palanca.errors import HistoryError, SourceError, UsageError
 from palanca.history.address import default_path
 from palanca.history.disabled import NoHistory
@@ -31,6 +32,7 @@ from palanca.logs import logger
 from palanca.poll import Question
 from palanca.settings import check_binding, check_routes, is_loopback, knowledge, matrix, read_secrets
 from palanca.settings.alerts import with_settings
+from palanca.settings.dashboards import with_settings as with_boards
 from palanca.sources.prometheus import Prometheus
 from palanca.sources.scrape import ScrapeSource
 from palanca.sources.server import PrometheusSource
@@ -84,6 +86,7 @@ def plan(made: Effective, *, clock: Clock, timer: Clock) -> Plan:
         alerts,
         contacts(settings, secrets, catalogue, alerts),
         telling(settings, secrets, catalogue),
+        with_boards(Boards(), settings),
     )
 
 

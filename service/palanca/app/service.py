@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from palanca.alerting.options import Options
 from palanca.api import alertmanager as webhook
-from palanca.api import alerts, verify
+from palanca.api import alerts, dashboards, verify
 from palanca.api import history as past
 from palanca.api.application import application
 from palanca.api.guard import Audited, Guard, Rules, Served
@@ -18,6 +18,7 @@ from palanca.app.alertmanagers import Alertmanagers, Contacts
 from palanca.app.recorder import Keeping, Recorder
 from palanca.app.telling import Reports, Telling
 from palanca.daemon.daemon import Daemon
+from palanca.dashboards.options import Options as Boards
 from palanca.errors import PalancaError
 from palanca.history.disabled import NoHistory
 from palanca.history.facade import History
@@ -57,6 +58,8 @@ class Plan:
     """What the exported alerts are like."""
     contacts: Contacts = field(default_factory=Contacts)
     telling: Telling = field(default_factory=Telling)
+    dashboards: Boards = field(default_factory=Boards)
+    """What the exported dashboards are like."""
 
 
 class Service:
@@ -212,6 +215,7 @@ def asgi(service: Service) -> ASGIApp:
         past.router(service, service.history),
         webhook.router(service, service.sink),
         alerts.router(lambda: (service.plan.catalogue, service.plan.alerts)),
+        dashboards.router(lambda: (service.plan.catalogue, service.plan.dashboards)),
     ]
     app = application(service, metrics=service.telemetry.text, lifespan=lifespan, more=more)
     return Guard(app, rules=lambda: service.plan.rules, audit=audited, served=served, timer=time.monotonic)

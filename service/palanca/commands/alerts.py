@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from palanca.commands import options
 from palanca.commands.alert_routing import Route, routed
+
+if TYPE_CHECKING:
+    from palanca.alerting.matrix import Matrix
 
 app = typer.Typer(no_args_is_help=True, help="Write alert rules, and check those of others.")
 # A further format is a line in palanca.alerting.export.FORMATS and a word here.
@@ -61,8 +64,13 @@ def export(
         bool, typer.Option("--guards/--no-guards", help="Alerts on vanished series and on palanca itself.")
     ] = True,
     palanca_job: Annotated[
-        str, typer.Option("--palanca-job", metavar="JOB", help="The job that scrapes palanca, for the guards.")
-    ] = "palanca",
+        str | None,
+        typer.Option(
+            "--palanca-job",
+            metavar="JOB",
+            help="The job that scrapes palanca; given, it is missed also where it never was. By default palanca.",
+        ),
+    ] = None,
     route: Route,
     config: options.Config = None,
     rules: options.Rules = None,
@@ -95,7 +103,8 @@ def export(
         external_url=external_url,
         dashboard_url=dashboard_url,
         guards=guards,
-        palanca_job=palanca_job,
+        palanca_job=palanca_job or Options.palanca_job,
+        palanca_scraped=palanca_job is not None,
         routing=route.routing(),
     )
     if settings is not None:
@@ -103,10 +112,20 @@ def export(
     made = Matrix(catalogue, chosen)
     if form is not None:
         options.say(FORMATS[form].write(made).rstrip("\n"))
+        if form in {"prometheus", "operator"}:
+            _say_gaps(made)
         return
     _write(out or Path(), {one.file: one.write(made) for one in FORMATS.values()})
-    for name, reason in sorted(made.left_out.items()):
-        typer.echo(f"left out: {name}: {reason}", err=True)
+    _say_gaps(made)
+
+
+def _say_gaps(made: Matrix) -> None:
+    """Say what is not in the files on stderr; their header has it too."""
+    from palanca.alerting.gaps import gaps
+
+    for gap in gaps(made):
+        for name, reason in sorted(gap.reasons.items()):
+            typer.echo(f"{gap.word}: {name}: {reason}", err=True)
 
 
 def _severity(text: str) -> Literal["critical", "warning", "info"]:

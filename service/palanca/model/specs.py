@@ -40,7 +40,8 @@ class Family(Spec):
     API server processes (label ``pid``) add up. ``scope: server`` marks series that know no engine or model and are
     joined on job and instance. ``only_if`` names the feature without which the family is not exposed at all;
     ``needs_label`` a label without which a series is something else under the same name; ``sparse`` that the series
-    of a label value appears only when it is first counted, so that none means 0.
+    of a label value appears only when it is first counted, so that none means 0. ``label_values`` are values of labels
+    that only some releases have.
     """
 
     type: Literal["counter", "gauge", "histogram", "info"]
@@ -54,6 +55,7 @@ class Family(Spec):
     only_if: str | None = None
     needs_label: str | None = None
     sparse: bool = False
+    label_values: Mapping[str, Mapping[str, ReleaseRanges]] = Field(default_factory=dict)
     info_labels: Mapping[str, ReleaseRanges] = Field(default_factory=dict)
     note: str | None = None
 
