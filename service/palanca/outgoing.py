@@ -183,7 +183,8 @@ class Delivery:
 
     ``post``, ``update``, ``reply``: of one ``notice``, the last two at ``place``. ``summary``: ``many`` that are over.
     ``digest``: ``many`` notices in one message. ``earlier`` is the key of a message that was tried at ``attempted`` and
-    may have arrived. ``plain``: the receiver did not take it in its usual form.
+    may have arrived. ``plain``: the receiver did not take it in its usual form. ``told`` is what the receiver of a
+    message of one notice knows afterwards.
     """
 
     key: str
@@ -197,14 +198,19 @@ class Delivery:
     plain: bool = False
     now: float = 0.0
     receiver: str = ""
+    told: Told | None = None
 
 
 @dataclass(frozen=True)
 class Sent:
-    """That a message has arrived, and where, if that is known. ``found``: it had arrived at an earlier try."""
+    """That a message has arrived, and where, if that is known.
+
+    ``found``: it had arrived at an earlier try, when other things were so: ``told`` is what it told, if that is known.
+    """
 
     place: Place | None = None
     found: bool = False
+    told: Told | None = None
 
 
 class Receiver(Protocol):

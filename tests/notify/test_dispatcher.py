@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import time
 from pathlib import Path
@@ -280,17 +280,31 @@ def test_killed_before_it_is_sent(room: Rooms) -> None:
     assert ["firing"] == ear.states
 
 
+class Killed(BaseException):
+    pass
+
+
+class Dying(Ear):
+    """Takes messages, and kills the process before it can note that."""
+
+    def send(self, delivery: Delivery) -> Sent:
+        super().send(delivery)
+        raise Killed
+
+
+class Finding(Ear):
+    """Finds what had arrived before, as a bot does."""
+
+    before: Sequence[Delivery] = ()
+
+    def send(self, delivery: Delivery) -> Sent:
+        found = next((one for one in self.before if one.key == delivery.earlier), None)
+        sent = super().send(delivery)
+        return sent if found is None else Sent(sent.place, found=True, told=found.told)
+
+
 def test_killed_while_it_is_sent(room: Rooms) -> None:
     """The next process is told that it may have arrived, and its key."""
-
-    class Killed(BaseException):
-        pass
-
-    class Dying(Ear):
-        def send(self, delivery: Delivery) -> Sent:
-            super().send(delivery)
-            raise Killed
-
     dying, ear = Dying(), Ear()
     made = room(mailbox(dying))
     made.see(0, BAD)
@@ -300,6 +314,59 @@ def test_killed_while_it_is_sent(room: Rooms) -> None:
     made.restart()
     made.run()
     assert dying.heard[0].key == ear.heard[0].key == ear.heard[0].earlier
+
+
+@pytest.mark.parametrize(
+    ("then", "news"), [((BAD, BAD), "Spread: now all 2 engines."), ((GOOD, GOOD), "Resolved after 30 s.")]
+)
+def test_what_changed_before_it_was_known_to_have_arrived(room: Rooms, then: tuple[Any, ...], news: str) -> None:
+    """The message that is found has told what was so when it was sent: the rest is news."""
+    dying, ear = Dying(places=True), Finding(places=True)
+    made = room(mailbox(dying, updates=True))
+    made.see(0, BAD, GOOD)
+    with pytest.raises(Killed):
+        made.run()
+    ear.before = tuple(dying.heard)
+    made.boxes = (mailbox(ear, updates=True),)
+    made.restart()
+    made.see(1, *then)
+    made.run()
+    assert ["post", "update", "reply"] == ear.kinds
+    assert (news,) == ear.heard[-1].news
+
+
+def test_an_end_of_what_may_have_been_told(room: Rooms) -> None:
+    """It is told by itself, under a key of its own; what surely was told to nobody is summed up."""
+    dying, ear = Dying(), Ear()
+    made = room(mailbox(dying))
+    made.see(0, (firing("a-rule"),))
+    with pytest.raises(Killed):
+        made.run()
+    made.boxes = (mailbox(ear),)
+    made.restart()
+    made.see(1, (firing("b-rule"), firing("a-rule")))
+    made.see(2, GOOD)
+    made.run()
+    assert ["resolved", "1 in summary"] == ear.states
+    assert ear.heard[0].earlier == dying.heard[0].key != ear.heard[0].key
+
+
+def test_killed_while_a_digest_is_sent(room: Rooms) -> None:
+    """It is tried again as it was; what has come since is told in another one."""
+    dying, ear = Dying(), Finding()
+    routes = (Route(("ops",), digest=600.0),)
+    made = room(mailbox(dying), routes=routes)
+    made.see(1, (firing("a-rule"), firing("b-rule")))
+    with pytest.raises(Killed):
+        made.run(900)
+    ear.before = tuple(dying.heard)
+    made.boxes = (mailbox(ear),)
+    made.restart()
+    made.see(100, (firing("a-rule"), firing("b-rule"), firing("c-rule")))
+    made.run(900)
+    assert ["2 in digest", "1 in digest"] == ear.states
+    assert dying.heard[0].key == ear.heard[0].key == ear.heard[0].earlier
+    assert ["c-rule"] == [one.rule for one in ear.heard[1].many]
 
 
 def test_a_database_that_fails_after_a_message_was_sent(room: Rooms) -> None:

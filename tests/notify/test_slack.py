@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from tests.slack import CHANNEL, HOOK, TOKEN, FakeSlack, slack
 
 from palanca.errors import NotifyError
 from palanca.notify.slack import Bot, IncomingWebhook, Way
-from palanca.outgoing import Delivery, Place, Receiver
+from palanca.outgoing import Delivery, Place, Receiver, Told
 
 NOW = 1_800_000_000.0
 Maker = Callable[[FakeSlack], Receiver]
@@ -155,7 +156,8 @@ def test_what_may_have_arrived_is_looked_for(fake: FakeSlack, kind: str) -> None
     made = bot(fake)
     place = made.send(delivery()).place if kind == "reply" else None
     fake.lose_answer = True
-    one = delivery(kind, place=place, news=("news",))
+    told = Told("shown", False, "critical", 3, 0)
+    one = delivery(kind, place=place, news=("news",), told=told)
     with pytest.raises(NotifyError) as found:
         made.send(one)
     assert found.value.unsure
@@ -165,6 +167,7 @@ def test_what_may_have_arrived_is_looked_for(fake: FakeSlack, kind: str) -> None
     assert (before, True) == (len(fake.messages), sent.found)
     assert sent.place is not None
     assert fake.messages[-1].ts == sent.place.ts
+    assert replace(told, shown="") == sent.told
     lost = made.send(delivery(kind, key="k2", place=place, news=("news",), earlier="other", attempted=NOW))
     assert (before + 1, False) == (len(fake.messages), lost.found)
     fake.history = False

@@ -7,7 +7,7 @@ import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from palanca.errors import NotifyError
 from palanca.outgoing import (
@@ -66,23 +66,32 @@ class Action:
 def next_action(lines: Sequence[Line], *, updates: bool, now: float) -> tuple[Action | None, dict[int, int]]:
     """Choose the next message of a receiver; and lines, with their versions, at which there is none.
 
-    What is wrong now goes before what came and went, and both before a digest.
+    What is wrong now goes before what came and went, and both before a digest. What may have been told before it was
+    over is told of by itself.
     """
     nothing: dict[int, int] = {}
     for line in lines:
-        if line.digest or came_and_went(line):
+        begun = _attempted(line, "post")
+        if line.digest or (came_and_went(line) and not begun):
             continue
         step = next_step(line, updates=updates)
+        if step is None and begun and line.told is None and line.notice.resolved:
+            step = Step("post", line.notice, Told.of(line.notice))
         if step is not None:
             return _single(line, step, now), nothing
         nothing[line.id] = line.version
-    gone = [one for one in lines if came_and_went(one) and not one.digest]
+    gone = [one for one in lines if came_and_went(one) and not one.digest and not _attempted(one, "post")]
     if gone:
         return _several("summary", gone, now), nothing
     batch = [one for one in lines if one.digest]
     worth = [one for one in batch if _in_digest(one)]
     nothing |= {one.id: one.version for one in batch if one not in worth}
     return (_several("digest", worth, now) if worth else None), nothing
+
+
+def _attempted(line: Line, kind: str) -> bool:
+    """Whether a message of a kind was begun of a line, so that it may have arrived."""
+    return line.attempt is not None and line.attempt.endswith(f"-{kind}")
 
 
 def _in_digest(line: Line) -> bool:
@@ -92,21 +101,30 @@ def _in_digest(line: Line) -> bool:
 
 
 def _single(line: Line, step: Step, now: float) -> Action:
-    # The first message of a line keeps its key whatever changes meanwhile.
-    version = 1 if line.told is None else line.version
+    # The first message of a line keeps its key whatever changes meanwhile, but for the end.
+    version = 1 if line.told is None and not step.notice.resolved else line.version
     delivery = Delivery(
         key=key_of([line], step.kind, version), kind=step.kind, notice=step.notice, news=step.news,
         place=None if step.kind == "post" else line.place, earlier=line.attempt, attempted=line.attempted, now=now,
+        told=step.told,
     )  # fmt: skip
     return Action(delivery, (line,), {line.id: step.told})
 
 
-def _several(kind: str, lines: Sequence[Line], now: float) -> Action:
-    first = next((one for one in lines if one.attempt), lines[0])
+def _several(kind: Literal["summary", "digest"], lines: Sequence[Line], now: float) -> Action:
+    first = next((one for one in lines if _attempted(one, kind)), lines[0])
+    if _attempted(first, kind):  # tried again as it was; what has come since is told in another message
+        lines = [one for one in lines if one.attempt == first.attempt]
+    key = key_of(lines, kind, 0)
+    earlier = first.attempt if first.attempt == key else None
     delivery = Delivery(
-        key=key_of(lines, kind, 0), kind="summary" if kind == "summary" else "digest",
-        many=tuple(one.notice for one in lines), earlier=first.attempt, attempted=first.attempted, now=now,
-    )  # fmt: skip
+        key=key,
+        kind=kind,
+        many=tuple(one.notice for one in lines),
+        earlier=earlier,
+        attempted=first.attempted,
+        now=now,
+    )
     return Action(delivery, tuple(lines), {one.id: Told.of(one.notice) for one in lines})
 
 
@@ -266,8 +284,8 @@ def wait_after(failures: int) -> float:
 
 def _settlement(box: Mailbox, action: Action, sent: Sent) -> Settlement:
     told = dict(action.told)
-    if sent.found:  # what it shows may be older than what is so now
-        told = {id_: replace(one, shown="") for id_, one in told.items()}
+    if sent.found:  # what it shows, and says, may be older than what is so now
+        told = {id_: replace(sent.told or one, shown="") for id_, one in told.items()}
     versions = {one.id: (one.version, told.get(one.id)) for one in action.lines}
     finished = frozenset(
         one.id

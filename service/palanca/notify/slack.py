@@ -17,8 +17,9 @@ from slack_sdk.webhook.client import WebhookClient
 
 from palanca import __version__
 from palanca.errors import NotifyError
+from palanca.model import SEVERITY_ORDER
 from palanca.notify.webhook import retry_after
-from palanca.outgoing import Place, Sent
+from palanca.outgoing import Place, Sent, Told
 from palanca.render import slack
 
 if TYPE_CHECKING:
@@ -119,9 +120,9 @@ class Bot:
         """Send one message, unless it has arrived already. Raises ``NotifyError``."""
         found = self._found(delivery)
         if found is not None:
-            return Sent(found, found=True)
+            return found
         body = _payload(delivery)
-        common = {"metadata": {"event_type": EVENT, "event_payload": {"key": delivery.key}}}
+        common = {"metadata": {"event_type": EVENT, "event_payload": {"key": delivery.key, **_noted(delivery.told)}}}
         if delivery.place is not None and delivery.kind == "update":
             ask = {"channel": delivery.place.channel, "ts": delivery.place.ts}
             answer = self._call("chat.update", {**ask, **common, "attachments": [], "blocks": [], **body}, delivery.now)
@@ -135,8 +136,8 @@ class Bot:
             raise NotifyError("Slack took the message and did not say where it stands", unsure=True)
         return Sent(Place(where, ts))
 
-    def _found(self, delivery: Delivery) -> Place | None:
-        """Where a message stands that was sent before, and of which nobody knows whether it arrived."""
+    def _found(self, delivery: Delivery) -> Sent | None:
+        """Look for a message that was sent before, and of which nobody knows whether it arrived."""
         if delivery.earlier is None or delivery.kind == "update":
             return None
         since = (delivery.attempted or delivery.now) - LOOK_BACK_S
@@ -152,9 +153,9 @@ class Bot:
                 raise
             return None  # it may not look: better told twice than never
         for one in answer.get("messages") or ():
-            metadata = one.get("metadata") or {}
-            if metadata.get("event_payload", {}).get("key") in {delivery.earlier, delivery.key}:
-                return Place(channel, one["ts"])
+            payload = (one.get("metadata") or {}).get("event_payload") or {}
+            if payload.get("key") in {delivery.earlier, delivery.key}:
+                return Sent(Place(channel, one["ts"]), found=True, told=_told(payload))
         return None
 
     def _call(self, method: str, ask: Mapping[str, Any], now: float) -> Mapping[str, Any]:
@@ -171,6 +172,21 @@ class Bot:
             code = answer.get("error") if hasattr(answer, "get") else None
             raise _error(answer.status_code, str(code or "no reason given"), answer.headers, now) from None
         return made
+
+
+def _noted(told: Told | None) -> dict[str, Any]:
+    """What a message tells, to be read again where it is found."""
+    if told is None:
+        return {}
+    return {"severity": told.severity, "affected": told.affected, "remarks": told.remarks, "resolved": told.resolved}
+
+
+def _told(payload: Mapping[str, Any]) -> Told | None:
+    """What a message that was found has told; None where it does not say so."""
+    severity, affected, remarks = (payload.get(name) for name in ("severity", "affected", "remarks"))
+    if severity not in SEVERITY_ORDER or not isinstance(affected, int) or not isinstance(remarks, int):
+        return None
+    return Told("", payload.get("resolved") is True, severity, affected, remarks)
 
 
 def _payload(delivery: Delivery) -> Payload:
