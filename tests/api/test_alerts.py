@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from threading import Event
 
 import pytest
 import yaml
@@ -12,10 +10,10 @@ from tests.api.apps import fleet, world
 from tests.api.test_diagnose import fault
 from tests.engines import shipped
 
-from palanca.alerting.export import FORMATS, Format
+from palanca.alerting.export import FORMATS
 from palanca.alerting.matrix import Matrix
 from palanca.alerting.options import Options, Override
-from palanca.api.alerts import Files
+from palanca.api.alerts import files
 from palanca.errors import UsageError
 
 TWO = Options(overrides=(Override({"model_name": "llama"}, slo={"ttft_p99": 2.0}),), external_url="https://p.example")
@@ -48,35 +46,12 @@ def test_it_is_written_once_and_anew() -> None:
     assert len(mine.get("/api/v1/alerts/prometheus.yaml").text) < len(second.text) / 2
 
 
-def test_it_is_written_once_for_all_who_ask_at_once() -> None:
-    """While one thread writes a file the others wait for it, and for no other file."""
-    begun, go_on = Event(), Event()
-    writers: list[str] = []
-
-    def slow(matrix: Matrix) -> str:
-        writers.append(str(matrix.options.interval))
-        begun.set()
-        assert go_on.wait(10)
-        return "slow"
-
-    files = Files(lambda: (shipped(), TWO))
-    one = Format("slow.yaml", "Slow.", slow)
-    with ThreadPoolExecutor(3) as threads:
-        first = threads.submit(files.packed, one)
-        assert begun.wait(10)
-        others = [threads.submit(files.packed, one) for _ in range(2)]
-        assert b"quick" == files.packed(Format("quick.yaml", "Quick.", lambda _: "quick")).body
-        go_on.set()
-        assert {b"slow"} == {asked.result(10).body for asked in (first, *others)}
-    assert 1 == len(writers)
-
-
 def test_who_waits_for_a_fault_is_told_it_too() -> None:
     """And it is tried again by the next one who asks."""
-    files = Files(lambda: (shipped(), NONE))
+    written = files(lambda: (shipped(), NONE))
     for _ in range(2):
         with pytest.raises(UsageError):
-            files.packed(FORMATS["prometheus"])
+            written.packed("prometheus")
 
 
 def test_faults_are_told() -> None:

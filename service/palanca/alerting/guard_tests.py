@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from palanca.alerting import names
+from palanca.alerting import itself, names
 from palanca.alerting.notation import PLAIN, constant, expected, fitting, line, rising
 from palanca.moments import duration
 from palanca.signals.identity import COPY_LABELS
@@ -119,9 +119,9 @@ def _servers(matrix: Matrix, servers: Sequence[_Server]) -> dict[str, object]:
         shown = by if guard == names.MODEL_DOWN else (*by[:2], "instance")
         alert = names.alert_name(guard, matrix.options.alert_prefix)
         places = [{name: one.labels.get(name, "") for name in shown} for one in servers if guard in one.alerts]
-        for minute, state in ((soon, "firing"), (_LATE, "firing")):
-            query = f"count by ({', '.join(shown)}) (ALERTS{{alertname={quote(alert)}, alertstate={quote(state)}}})"
-            checks.append(expected(query, minute * _STEP_S, [(place, 1.0) for place in places]))
+        query = f"count by ({', '.join(shown)}) (ALERTS{{alertname={quote(alert)}, alertstate={quote('firing')}}})"
+        samples = [(place, 1.0) for place in places]
+        checks += [expected(query, minute * _STEP_S, samples) for minute in (soon, _LATE)]
     down = names.alert_name(names.TARGET_DOWN, matrix.options.alert_prefix)
     pending = f"count(ALERTS{{alertname={quote(down)}, alertstate={quote('pending')}}})"
     dying = sum(names.TARGET_DOWN in one.alerts for one in servers)
@@ -163,15 +163,12 @@ def _palanca(matrix: Matrix) -> list[dict[str, object]]:
         one("palanca_config_last_reload_successful", _NEVER),
         one("palanca_http_request_duration_seconds_count", rising(1, _END), method="GET", route="/", status="500"),
     ]  # fmt: skip
-    itself = (
-        names.PALANCA_DOWN, names.PALANCA_STALE, "PalancaPollsSkipped", "PalancaCannotJudge", "PalancaHistoryDown",
-        "PalancaReloadFailed", "PalancaFails",
-    )  # fmt: skip
+    every = [alert.alert for alert in itself.group(matrix).alerts]
     stale = [{**place, "source": "gone"}, {**place, "source": "old"}]
     return [
-        _test("palanca is well", quiet, [(name, []) for name in itself], _LONG),
+        _test("palanca is well", quiet, [(name, []) for name in every], _LONG),
         _test("all is wrong with palanca", bad, [
-            *((name, [place]) for name in itself if name not in {names.PALANCA_STALE, "PalancaPollsSkipped"}),
+            *((name, [place]) for name in every if name not in {names.PALANCA_STALE, "PalancaPollsSkipped"}),
             (names.PALANCA_STALE, stale), ("PalancaPollsSkipped", [stale[1]]),
         ], _LONG),
         _test("palanca stands still", [*quiet[:4], one("palanca_diagnosis_age_seconds", constant(400, _END))], [

@@ -82,8 +82,10 @@ class Recorder:
         return own or (signal.fallback is not None and self.available(signal.fallback))
 
     def _measured_here(self, signal: Signal) -> bool:
-        counted = self._counts(signal.family, signal.where) and self._counts(signal.per, signal.per_where)
-        return counted or (signal.or_gauge is not None and self._has_family(signal.or_gauge))
+        return self._counted(signal) or (signal.or_gauge is not None and self._has_family(signal.or_gauge))
+
+    def _counted(self, signal: Signal) -> bool:
+        return self._counts(signal.family, signal.where) and self._counts(signal.per, signal.per_where)
 
     # --- names and dependencies ------------------------------------------------------------------
 
@@ -193,7 +195,7 @@ class Recorder:
         if composition is None:
             raise TypeError("an expression has no leaves")
         texts = []
-        if self._counts(signal.family, signal.where) and self._counts(signal.per, signal.per_where):
+        if self._counted(signal):
             texts.append(self._joined(signal, [self._leaf(leaf) for leaf in composition.leaves]))
         if signal.or_gauge is not None and self._has_family(signal.or_gauge):
             gauge = self._leaf(Leaf("avg", signal.or_gauge, signal.window, offset=signal.offset))

@@ -10,9 +10,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from palanca.api.answers import answer
+from palanca.api.files import Files
 from palanca.api.problems import described
 from palanca.api.selection import NoParameters
-from palanca.daemon.snapshot import Packed, packed
 from palanca.dashboards.export import DASHBOARDS, Exported
 
 if TYPE_CHECKING:
@@ -25,30 +25,10 @@ if TYPE_CHECKING:
 MEDIA_TYPE = "application/json"
 
 
-class _Files:
-    """The dashboards of the newest choice, each written when it is first asked for."""
-
-    def __init__(self, choice: Choice) -> None:
-        self._choice = choice
-        self._chosen: tuple[Catalogue, Options] | None = None
-        self._made: dict[str, Packed] = {}
-
-    def packed(self, name: str) -> Packed:
-        """Write a dashboard, or give the one that was written. Raises ``UsageError``."""
-        catalogue, options = self._choice()
-        made = self._made
-        if self._chosen is None or self._chosen[0] is not catalogue or self._chosen[1] != options:
-            made = {}
-            self._chosen, self._made = (catalogue, options), made
-        if name not in made:
-            made[name] = packed(Exported.of(catalogue, options).file(name).encode())
-        return made[name]
-
-
 def router(choice: Choice) -> APIRouter:
     """Make the routes; ``choice`` gives the rules in force and what the dashboards are to be like."""
     made = APIRouter(prefix="/api/v1/dashboards", tags=["rules"])
-    files = _Files(choice)
+    files = Files(choice, lambda name, catalogue, options: Exported.of(catalogue, options).file(name))
     for name, spec in DASHBOARDS.items():
         made.add_api_route(
             f"/{name}.json",
@@ -66,7 +46,7 @@ def router(choice: Choice) -> APIRouter:
     return made
 
 
-def _route(files: _Files, name: str) -> Callable[..., object]:
+def _route(files: Files[Options], name: str) -> Callable[..., object]:
     async def file(request: Request, _: Annotated[NoParameters, Query()]) -> Response:
         return answer(await run_in_threadpool(files.packed, name), MEDIA_TYPE, request.headers)
 

@@ -27,11 +27,9 @@ def _alerts() -> None:
 @routed
 def export(
     *,
-    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write all files into this folder.")] = None,
+    out: options.Out = None,
     form: Annotated[Format | None, typer.Option("--format", help="Print one file instead.")] = None,
-    vllm: Annotated[
-        str, typer.Option("--vllm", metavar="RELEASES", help="Releases of vLLM: 0.33, 0.24.0-0.33.0, 0.24+ or all.")
-    ] = "all",
+    vllm: options.Releases = "all",
     prefix: Annotated[
         list[str] | None,
         typer.Option("--prefix", metavar="TEXT", help="Prefix of vLLM's metric names (repeatable), e.g. ray_vllm_."),
@@ -54,9 +52,7 @@ def export(
     interval: Annotated[
         str, typer.Option("--interval", metavar="DURATION", help="How often the rules are evaluated, 1s to 1m.")
     ] = "15s",
-    external_url: Annotated[
-        str | None, typer.Option("--external-url", metavar="URL", help="Where people reach palanca, for links.")
-    ] = None,
+    external_url: options.ExternalUrl = None,
     dashboard_url: Annotated[
         str | None, typer.Option("--dashboard-url", metavar="URL", help="A Grafana dashboard, for links.")
     ] = None,
@@ -86,9 +82,7 @@ def export(
     from palanca.settings import load, matrix
     from palanca.settings.alerts import with_settings
 
-    if (out is None) == (form is None):
-        raise options.usage("nothing to write to" if out is None else "--out and --format exclude each other",
-                            "--out DIR writes all files, --format prometheus prints one")  # fmt: skip
+    options.one_way(out, form, "prometheus")
     settings = load(config, {}).settings if config is not None else None
     catalogue, _ = matrix(rules or (settings.rules if settings is not None else None))
     chosen = Options(
@@ -115,7 +109,7 @@ def export(
         if form in {"prometheus", "operator"}:
             _say_gaps(made)
         return
-    _write(out or Path(), {one.file: one.write(made) for one in FORMATS.values()})
+    options.write_files(out or Path(), {one.file: one.write(made) for one in FORMATS.values()})
     _say_gaps(made)
 
 
@@ -144,12 +138,3 @@ def _labels(texts: list[str]) -> dict[str, str]:
             raise options.usage(f"--label {text!r} is not NAME=VALUE", "e.g. --label team=inference")
         made[name] = value
     return made
-
-
-def _write(folder: Path, files: dict[str, str]) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, content in files.items():
-            (folder / name).write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise options.usage(f"--out {folder}: {error.strerror}", "give a folder that can be written") from None

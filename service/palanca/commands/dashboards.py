@@ -27,11 +27,9 @@ def list_() -> None:
 @app.command("export")
 def export(
     *,
-    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write all files into this folder.")] = None,
+    out: options.Out = None,
     form: Annotated[Name | None, typer.Option("--format", help="Print one dashboard instead.")] = None,
-    vllm: Annotated[
-        str, typer.Option("--vllm", metavar="RELEASES", help="Releases of vLLM: 0.33, 0.24.0-0.33.0, 0.24+ or all.")
-    ] = "all",
+    vllm: options.Releases = "all",
     prefix: Annotated[
         list[str] | None,
         typer.Option("--prefix", metavar="TEXT", help="Prefix of vLLM's metric names (repeatable); all if not given."),
@@ -42,9 +40,7 @@ def export(
     recorded: Annotated[
         bool, typer.Option("--recorded/--raw", help="Read what the exported rules record, or vLLM's own metrics.")
     ] = False,
-    external_url: Annotated[
-        str | None, typer.Option("--external-url", metavar="URL", help="Where people reach palanca, for links.")
-    ] = None,
+    external_url: options.ExternalUrl = None,
     config: options.Config = None,
     rules: options.Rules = None,
 ) -> None:
@@ -59,9 +55,7 @@ def export(
     from palanca.settings import load, matrix
     from palanca.settings.dashboards import with_settings
 
-    if (out is None) == (form is None):
-        raise options.usage("nothing to write to" if out is None else "--out and --format exclude each other",
-                            "--out DIR writes all files, --format fleet prints one")  # fmt: skip
+    options.one_way(out, form, "fleet")
     settings = load(config, {}).settings if config is not None else None
     catalogue, _ = matrix(rules or (settings.rules if settings is not None else None))
     chosen = Options(
@@ -77,14 +71,4 @@ def export(
     if form is not None:
         options.say(made.file(form).rstrip("\n"))
         return
-    _write(out or Path(), made.files())
-
-
-def _write(folder: Path, files: dict[str, str]) -> None:
-    try:
-        for name, content in files.items():
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise options.usage(f"--out {folder}: {error.strerror}", "give a folder that can be written") from None
+    options.write_files(out or Path(), made.files())

@@ -65,6 +65,13 @@ Scrape = Annotated[
 Wait = Annotated[
     str, typer.Option("--wait", metavar="DURATION", help="How long to watch a vLLM server that is scraped.")
 ]
+Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write all files into this folder.")]
+Releases = Annotated[
+    str, typer.Option("--vllm", metavar="RELEASES", help="Releases of vLLM: 0.33, 0.24.0-0.33.0, 0.24+ or all.")
+]
+ExternalUrl = Annotated[
+    str | None, typer.Option("--external-url", metavar="URL", help="Where people reach palanca, for links.")
+]
 Format = Annotated[Literal["text", "json", "markdown"], typer.Option("--format", help="How the result is written.")]
 TextOrJson = Annotated[Literal["text", "json"], typer.Option("--format", help="How the result is written.")]
 
@@ -72,6 +79,24 @@ TextOrJson = Annotated[Literal["text", "json"], typer.Option("--format", help="H
 def usage(message: str, hint: str) -> UsageError:
     """Make a usage error that says how to mend it."""
     return UsageError(f"{message}; {hint}")
+
+
+def one_way(out: Path | None, form: str | None, example: str) -> None:
+    """Check that files are either written or one is printed. Raises ``UsageError``."""
+    if (out is None) == (form is None):
+        raise usage("nothing to write to" if out is None else "--out and --format exclude each other",
+                    f"--out DIR writes all files, --format {example} prints one")  # fmt: skip
+
+
+def write_files(folder: Path, files: Mapping[str, str]) -> None:
+    """Write files, by their paths below a folder. Raises ``UsageError``."""
+    try:
+        for name, content in files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise usage(f"--out {folder}: {error.strerror}", "give a folder that can be written") from None
 
 
 def catalogue(overlay: Path | None) -> Catalogue:

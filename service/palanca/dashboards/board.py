@@ -90,19 +90,17 @@ def source_variable() -> Builder[grafana.VariableModel]:
     return builders.DatasourceVariable("datasource").label("Data source").type("prometheus").current(chosen)
 
 
-def chooser(
-    kit: Kit, label: str, heading: str, before: Sequence[str] = (), *, everything: bool = True
-) -> Builder[grafana.VariableModel]:
-    """A variable with the values of a label, of engines that fit the variables ``before`` it.
+def query_variable(name: str, heading: str, query: str, *, everything: bool = True) -> Builder[grafana.VariableModel]:
+    """A variable with the values that a query gives.
 
     All is any value, none included: labels that a release or a way of collecting lacks leave nobody out. It has several
     values even where one is meant, since Grafana quotes only those as regular expressions.
     """
     made = (
-        builders.QueryVariable(label)
+        builders.QueryVariable(name)
         .label(heading)
         .datasource(SOURCE)
-        .query(kit.queries.variable(label, before))
+        .query(query)
         .refresh(grafana.VariableRefresh.ON_TIME_RANGE_CHANGED)
         .sort(grafana.VariableSort.ALPHABETICAL_ASC)
         .multi(multi=True)
@@ -111,6 +109,13 @@ def chooser(
     if everything:
         made.all_value(".*").current(grafana.VariableOption(selected=True, text=["All"], value=["$__all"]))
     return made
+
+
+def chooser(
+    kit: Kit, label: str, heading: str, before: Sequence[str] = (), *, everything: bool = True
+) -> Builder[grafana.VariableModel]:
+    """A variable with the values of a label, of engines that fit the variables ``before`` it."""
+    return query_variable(label, heading, kit.queries.variable(label, before), everything=everything)
 
 
 def engines(kit: Kit) -> Sequence[Builder[grafana.VariableModel]]:

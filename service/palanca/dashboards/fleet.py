@@ -28,6 +28,7 @@ from palanca.dashboards.kit import (
     value,
 )
 from palanca.dashboards.limits import Limit
+from palanca.dashboards.queries import VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,8 +65,7 @@ FINDING_HEADINGS = {
 
 def engine_links(kit: Kit) -> list[Mapping[str, object]]:
     """Links of a row that has the labels of an engine: its dashboard, and its diagnosis where that has an address."""
-    fields = {"job": "job", "model_name": "model_name", "instance": "instance"}
-    chosen = "&".join(f"var-{name}=${{__data.fields.{field}:percentencode}}" for name, field in fields.items())
+    chosen = "&".join(f"var-{name}=${{__data.fields.{name}:percentencode}}" for name in VARIABLES)
     made: list[Mapping[str, object]] = [
         {"title": "This engine", "url": f"/d/{ENGINE_UID}?{chosen}&${{datasource:queryparam}}&${{__url_time_range}}"}
     ]

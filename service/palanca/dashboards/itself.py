@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grafana_foundation_sdk.builders import dashboard as builders
-from grafana_foundation_sdk.models import dashboard as grafana
-
 from palanca.dashboards import board
 from palanca.dashboards.fleet import NO_PALANCA, TARGETS, UNKNOWN, counted, statuses, unknown
-from palanca.dashboards.kit import HALF, SIXTH, SOURCE, SOURCE_STATES, STATUSES, THIRD, Look, Query, Shown, mapped
+from palanca.dashboards.kit import HALF, SIXTH, SOURCE_STATES, STATUSES, THIRD, Look, Query, Shown, mapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from grafana_foundation_sdk.cog.builder import Builder
+    from grafana_foundation_sdk.models import dashboard as grafana
 
     from palanca.dashboards.kit import Kit, PanelBuilder, Section
 
@@ -32,18 +30,7 @@ def variables(kit: Kit) -> Sequence[Builder[grafana.VariableModel]]:
     before: list[str] = []
     for name, (label, heading) in LABELS.items():
         inside = "{" + ", ".join(before) + "}" if before else ""
-        made.append(
-            builders.QueryVariable(name)
-            .label(heading)
-            .datasource(SOURCE)
-            .query(f"label_values({BUILD}{inside}, {label})")
-            .refresh(grafana.VariableRefresh.ON_TIME_RANGE_CHANGED)
-            .sort(grafana.VariableSort.ALPHABETICAL_ASC)
-            .multi(multi=True)
-            .include_all(include_all=True)
-            .all_value(".*")
-            .current(grafana.VariableOption(selected=True, text=["All"], value=["$__all"]))
-        )
+        made.append(board.query_variable(name, heading, f"label_values({BUILD}{inside}, {label})"))
         before.append(f'{label}=~"${name}"')
     return made
 

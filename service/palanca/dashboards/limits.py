@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from palanca.alerting.matrix import OBJECTIVE
+from palanca.model import SEVERITY_ORDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 GOOD = "green"
 COLOURS: dict[Severity, str] = {"critical": "red", "warning": "orange", "info": "yellow"}
-_RANKS: tuple[Severity, ...] = ("info", "warning", "critical")
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def steps(lines: Sequence[Line]) -> list[tuple[float | None, str]]:
         raise ValueError("limits of one panel with different bad sides")
     worst: dict[float, Severity] = {}
     for line in lines:
-        worst[line.value] = max(worst.get(line.value, line.severity), line.severity, key=_RANKS.index)
+        worst[line.value] = min(worst.get(line.value, line.severity), line.severity, key=SEVERITY_ORDER.index)
     if sides != {True}:
         return [(None, GOOD), *((value, COLOURS[severity]) for value, severity in sorted(worst.items()))]
     values = sorted(worst)

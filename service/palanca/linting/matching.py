@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 TARGET = frozenset({"job", "instance"})
 """Labels that every scraped series has."""
 BARE_FUNCTIONS = frozenset({"vector", "time", "scalar"})
+_RELABELLING = frozenset({"label_replace", "label_join", "info"})
 Several = Literal["always", "at times"]
 
 
@@ -58,10 +59,8 @@ def _selected(node: Selector, label: str, words: Vocabulary) -> bool | None:
 def _aggregated(node: Aggregation, label: str, words: Vocabulary) -> bool | None:
     if node.op == "count_values":
         return None
-    if node.op not in CHOOSING:
-        kept = label not in node.without if node.without is not None else label in (node.by or ())
-        if not kept:
-            return False
+    if node.op not in CHOOSING and not node.keeps(label):
+        return False
     return has(node.inner, label, words)
 
 
@@ -74,7 +73,7 @@ def _called(node: Call, label: str, words: Vocabulary) -> bool | None:
         return bool(equal and equal[0])
     if node.function in BARE_FUNCTIONS:
         return False
-    if node.function in {"label_replace", "label_join", "info"}:
+    if node.function in _RELABELLING:
         return None
     if node.function.startswith("histogram_") and label == "le":
         return False
@@ -110,9 +109,9 @@ def several(node: Node, label: str, words: Vocabulary) -> Several | None:
         case Subquery(inner=inner) | Unary(inner=inner):
             return several(inner, label, words)
         case Aggregation():
-            kept = label not in node.without if node.without is not None else label in (node.by or ())
-            return several(node.inner, label, words) if kept and node.op not in CHOOSING | {"count_values"} else None
-        case Call() if node.function not in ABSENCE | BARE_FUNCTIONS | {"label_replace", "label_join", "info"}:
+            kept = node.keeps(label) and node.op not in CHOOSING | {"count_values"}
+            return several(node.inner, label, words) if kept else None
+        case Call() if node.function not in ABSENCE | BARE_FUNCTIONS | _RELABELLING:
             inner_node = operand(node)
             if inner_node is None or has(node, label, words) is not True:
                 return None

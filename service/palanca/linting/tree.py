@@ -123,6 +123,10 @@ class Aggregation(Node):
         """What is aggregated."""
         return self.arguments[-1]
 
+    def keeps(self, label: str) -> bool:
+        """Whether the clause keeps a label."""
+        return label not in self.without if self.without is not None else label in (self.by or ())
+
 
 @dataclass(frozen=True)
 class Matching:

@@ -200,9 +200,7 @@ class Sender:
         Raises ``HistoryError`` where the outbox cannot be used; nothing is lost then.
         """
         now = self._clocks.wall()
-        while self._unsettled:  # before anything else is sent: what arrived must not be sent again
-            self._outbox.settle(self._unsettled[0], now)
-            self._unsettled.pop(0)
+        self._settle()  # before anything else is sent: what arrived must not be sent again
         way = self._way
         if way is None or self._stopping.is_set():
             return LOOK_S
@@ -238,9 +236,14 @@ class Sender:
         self._failures, self._paused = 0, -math.inf
         self._plain.difference_update(ids)
         self._unsettled.append(_settlement(box, action, sent))
-        self._outbox.settle(self._unsettled[0], self._clocks.wall())
-        self._unsettled.pop(0)
+        self._settle()
         return 0.0
+
+    def _settle(self) -> None:
+        """Note what has arrived; what cannot be noted now is kept."""
+        while self._unsettled:
+            self._outbox.settle(self._unsettled[0], self._clocks.wall())
+            self._unsettled.pop(0)
 
     def _failed(self, box: Mailbox, action: Action, error: NotifyError) -> None:
         now, ids = self._clocks.wall(), [one.id for one in action.lines]

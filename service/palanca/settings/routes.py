@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 from palanca.errors import Fault, RuleFileError
 from palanca.expressions import nearest
-from palanca.model import Severity
+from palanca.model import SEVERITY_ORDER
 from palanca.render.notice import BLIND_RULE
 
 if TYPE_CHECKING:
     from palanca.loader import Keys
-    from palanca.model import Catalogue
+    from palanca.model import Catalogue, Severity
     from palanca.settings.load import Effective
     from palanca.settings.spec import NotifyRoute
-
-SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 
 
 def check_routes(made: Effective, catalogue: Catalogue) -> None:
@@ -89,7 +87,7 @@ def odd_routes(made: Effective, catalogue: Catalogue) -> Iterator[str]:
 def _takers(before: Sequence[NotifyRoute], route: NotifyRoute) -> tuple[int, ...]:
     """Which earlier routes take all that fits a route; none where something is left for it."""
     found = []
-    for severity in route.severity or SEVERITIES:
+    for severity in route.severity or SEVERITY_ORDER:
         taker = next((index for index, one in enumerate(before) if _takes(one, route, severity)), None)
         if taker is None:
             return ()

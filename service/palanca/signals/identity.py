@@ -39,15 +39,18 @@ def same_server(server: Target, target: Target) -> bool:
     return all(ours.get(label, value) == value for label, value in theirs.items())
 
 
-def _place(target: Target) -> tuple[str, ...]:
+def _values(target: Target, names: Iterable[str]) -> tuple[str, ...]:
     labels = target.as_dict()
-    return tuple(labels.get(label, "") for label in SERVER_LABELS)
+    return tuple(labels.get(name, "") for name in names)
+
+
+def _place(target: Target) -> tuple[str, ...]:
+    return _values(target, SERVER_LABELS)
 
 
 def server_of(target: Target) -> tuple[str, ...]:
     """Return what is equal for all engines of one server, and for no other server."""
-    labels = target.as_dict()
-    return tuple(labels.get(label, "") for label in SERVER_JOIN)
+    return _values(target, SERVER_JOIN)
 
 
 class ServerIndex:

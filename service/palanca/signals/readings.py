@@ -181,10 +181,10 @@ def _replaced(targets: Sequence[Target], gone: NDArray[np.bool_]) -> NDArray[np.
     is over, and no metrics are missing.
     """
     alive: dict[tuple[str, ...], NDArray[np.bool_]] = {}
-    for target, lacking in zip(targets, gone, strict=True):
-        server = server_of(target)
+    servers = [server_of(target) for target in targets]
+    for server, lacking in zip(servers, gone, strict=True):
         alive[server] = alive.get(server, np.zeros_like(lacking)) | ~lacking
-    return np.stack([alive[server_of(target)] for target in targets]) if targets else np.zeros_like(gone)
+    return np.stack([alive[server] for server in servers]) if servers else np.zeros_like(gone)
 
 
 def possible_range(signal: Signal) -> tuple[float | None, float | None]:

@@ -20,8 +20,9 @@ _APART = REPLICA_LABELS - {"engine"}
 def _joins(rule: LintRule) -> Iterator[Binary]:
     """Operators between series with ``on`` or ``ignoring``."""
     for one in walk(rule.tree) if rule.tree is not None else ():
-        given = isinstance(one, Binary) and one.matching.at is not None
-        if isinstance(one, Binary) and given and constant(one.left) is None and constant(one.right) is None:
+        if not isinstance(one, Binary) or one.matching.at is None:
+            continue
+        if constant(one.left) is None and constant(one.right) is None:
             yield one
 
 
