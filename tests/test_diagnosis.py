@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from itertools import permutations
+from typing import Any
 
 import pytest
-from tests.engines import END, Value, catalogue, finding, readings, reports, rule, target
+from tests.engines import END, Value, catalogue, finding, readings, reports, rule, shipped, target
 
 from palanca.diagnosis import diagnose, rank
 from palanca.model import Fact, Finding, State
@@ -330,3 +332,29 @@ def test_a_diagnosis_is_a_function_of_the_data() -> None:
     """The same readings give the same diagnosis."""
     read = readings(BUSY, BUSY | {"ttft_p99": 3.0}, targets=[target("0"), target("1")])
     assert diagnose(catalogue(rule(), LATE), read) == diagnose(catalogue(LATE, rule()), read)
+
+
+# --- large fleets --------------------------------------------------------------------------------
+
+
+class Counted(dict[str, Fact]):
+    """Facts that count how often they are looked at, all engines together."""
+
+    looks = 0
+
+    def get(self, *arguments: Any) -> Any:  # noqa: ANN401  as the dict's own
+        Counted.looks += 1
+        return super().get(*arguments)
+
+
+def looks_at_facts(engines: int) -> float:
+    """How often a diagnosis looks at the facts of an engine, on average, where many rules lack a signal."""
+    plain = readings(*[{"running": 1.0}] * engines)
+    Counted.looks = 0
+    diagnose(shipped(), replace(plain, facts=tuple(Counted(facts) for facts in plain.facts)))
+    return Counted.looks / engines
+
+
+def test_what_an_engine_costs_does_not_grow_with_the_fleet() -> None:
+    """What rules lack is found out for all engines at once."""
+    assert looks_at_facts(2) == pytest.approx(looks_at_facts(12))

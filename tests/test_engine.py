@@ -209,7 +209,20 @@ def test_missing_names(when: str, lacking: list[str]) -> None:
     """Signals, numbers and flags that are not known are named, in the order of the condition."""
     read = readings({"kv_cache_usage": 0.9}, facts={"prefix_caching": False, "max_num_seqs": 4.0})
     environment = ReadingsEnvironment(read, {"half": 0.5})
-    assert lacking == missing_names(expressions.parse(when), environment, 0)
+    assert lacking == [name for name, where in missing_names(expressions.parse(when), environment).items() if where[0]]
+
+
+def test_missing_names_of_each_engine() -> None:
+    """Each name with the engines that lack it."""
+    read = readings({"running": 1.0}, {"kv_cache_usage": 0.9}, facts=[{}, {"max_num_seqs": 4.0}])
+    found = missing_names(expressions.parse("kv_cache_usage > half and running > max_num_seqs"),
+                          ReadingsEnvironment(read, {"half": 0.5}))  # fmt: skip
+    assert {
+        "kv_cache_usage": [True, False],
+        "running": [False, True],
+        "max_num_seqs": [True, False],
+        "half": [False] * 2,
+    } == {name: where.tolist() for name, where in found.items()}
 
 
 # --- fleets --------------------------------------------------------------------------------------

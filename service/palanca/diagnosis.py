@@ -34,6 +34,8 @@ from palanca.signals.promql import PromQL, matchers
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from palanca.engine import Overrides
     from palanca.expressions import Compare, Node
     from palanca.model import Catalogue, Readings, Rule, SignalReadings, Target
@@ -75,6 +77,7 @@ class _Judge:
     def __init__(self, catalogue: Catalogue, readings: Readings, verdicts: Sequence[Verdict]) -> None:
         self._catalogue, self._readings, self._verdicts = catalogue, readings, verdicts
         self._nodes = {verdict.rule.id: expressions.parse(verdict.rule.when) for verdict in verdicts}
+        self._lacking: dict[str, Mapping[str, NDArray[np.bool_]]] = {}
 
     # --- findings --------------------------------------------------------------------------------
 
@@ -216,6 +219,13 @@ class _Judge:
 
     # --- the report of a target ------------------------------------------------------------------
 
+    def _missing(self, verdict: Verdict, row: int) -> list[str]:
+        """Names that a rule lacks at one target; found out for all targets at once."""
+        rule = verdict.rule.id
+        if rule not in self._lacking:
+            self._lacking[rule] = missing_names(self._nodes[rule], verdict.environment)
+        return [name for name, where in self._lacking[rule].items() if where[row]]
+
     def report(self, row: int, findings: tuple[Finding, ...]) -> TargetReport:
         """Everything that is said of one target."""
         readings = self._readings
@@ -228,7 +238,7 @@ class _Judge:
             if truth == Truth.NOT_APPLICABLE:
                 not_applicable.append(verdict.rule.id)
             elif truth == Truth.UNKNOWN:
-                names = missing_names(self._nodes[verdict.rule.id], verdict.environment, row)
+                names = self._missing(verdict, row)
                 states = tuple((name, signals[name].state if name in signals else State.ABSENT) for name in names)
                 unknown.append(Unjudged(verdict.rule.id, states))
         return TargetReport(

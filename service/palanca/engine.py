@@ -187,16 +187,13 @@ def held(truth: Truths, times: Numbers, for_s: float, covered: float) -> Held | 
     return Held("firing" if enough else "pending", since, at_least, covered >= for_s)
 
 
-def missing_names(node: Node, environment: ReadingsEnvironment, row: int) -> list[str]:
-    """Names of a condition that have no number at the last step of a target."""
-    lacking = []
-    for name in expressions.names(node):
-        value = np.atleast_2d(environment.number(name))
-        own = value[row % len(value), -1] if value.size else np.nan
-        flag = environment.flag(name)
-        is_flag = bool(flag.size) and flag[row, 0] != Truth.UNKNOWN
-        absent = np.atleast_2d(environment.not_applicable(name))
-        by_design = bool(absent[row % len(absent), -1]) if absent.size else False
-        if np.isnan(own) and not is_flag and not by_design:
-            lacking.append(name)
-    return lacking
+def missing_names(node: Node, environment: ReadingsEnvironment) -> dict[str, NDArray[np.bool_]]:
+    """Names of a condition, each with where it has no number at the last step: ``[targets]``."""
+    return {name: _missing(name, environment) for name in expressions.names(node)}
+
+
+def _missing(name: str, environment: ReadingsEnvironment) -> NDArray[np.bool_]:
+    """Where there is no number, and neither a flag, nor a design that has none."""
+    number = np.isnan(np.atleast_2d(environment.number(name))[:, -1])
+    flag = environment.flag(name)[:, 0] == Truth.UNKNOWN
+    return np.asarray(number & flag & ~np.atleast_2d(environment.not_applicable(name))[:, -1])
