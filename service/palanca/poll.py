@@ -64,6 +64,17 @@ class Opened:
     servers: Mapping[str, ServerReport] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Stretch:
+    """Some signals over ``span`` seconds up to a moment, at ``steps`` moments; ``patience`` as of a question."""
+
+    signals: tuple[str, ...]
+    end: float
+    span: float = 3600.0
+    steps: int = 61
+    patience: float | None = None
+
+
 class Source(Protocol):
     """Where samples come from."""
 
@@ -99,6 +110,18 @@ def reading_of(
         return read(catalogue, opened.reader.at(grid), grid, opened.describe(), window=window)
 
     return reading
+
+
+def series(catalogue: Catalogue, source: Source, matchers: Mapping[str, str], stretch: Stretch) -> Readings:
+    """Read some signals of some targets over a stretch of time, without facts.
+
+    Raises ``SourceError`` and ``UsageError``.
+    """
+    grid = Grid(stretch.end, stretch.steps, stretch.span / (stretch.steps - 1))
+    opened = source.open(Question(at=grid.end, matchers=matchers, patience=stretch.patience), catalogue)
+    reader = opened.reader.at(grid, stretch.signals)
+    made = read(catalogue, reader, grid, opened.describe(), only=stretch.signals, longest=opened.longest)
+    return replace(some(made, opened), source=opened.describe())
 
 
 def _at_once(catalogue: Catalogue, opened: Opened, question: Question) -> Readings:

@@ -14,7 +14,7 @@ from typing import Any
 from fastapi import APIRouter, FastAPI
 from starlette.types import Message
 from tests.engines import END, Value, readings, shipped
-from tests.recorded import AT, FP8, changed, read_recording
+from tests.recorded import AT, FP8, changed, raw, read_recording
 
 from palanca.alerting.options import Options
 from palanca.api import alertmanager as webhook
@@ -32,9 +32,11 @@ from palanca.errors import PalancaError
 from palanca.history.disabled import NoHistory
 from palanca.history.facade import History
 from palanca.history.store import HistoryStore
-from palanca.model import Catalogue, Diagnosis, SourceInfo, Target
+from palanca.model import Catalogue, Diagnosis, Readings, SourceInfo, Target
 from palanca.notify.alert_groups import EnrichedGroup, Sink
-from palanca.poll import grid_for
+from palanca.poll import Stretch, grid_for
+from palanca.settings.targets import Knowledge
+from palanca.signals.leaves import Grid
 from palanca.telemetry import Telemetry
 from palanca.verify import Verification
 from palanca.verifying import Trial
@@ -96,6 +98,8 @@ class FakeBackend:
         self.infos: list[SourceInfo] = [replace(diagnosis.source, state="ok", age_s=ago)]
         self.asked: list[float | None] = []
         self.verified: list[tuple[str, Target, Trial]] = []
+        self.knowledge = Knowledge()
+        self.stretches: list[tuple[Target, Stretch]] = []
         self.failure: Exception | None = None
         self.delay = 0.0
         self.tick = 0.0
@@ -121,6 +125,16 @@ class FakeBackend:
         if self.failure is not None:
             raise self.failure
         return changed(*FP8)
+
+    async def series(self, target: Target, stretch: Stretch) -> Readings:
+        """What the recording shows of a stretch that ends where its load ended, whichever engine is asked for."""
+        self.stretches.append((target, stretch))
+        await asyncio.sleep(self.delay)
+        if self.failure is not None:
+            raise self.failure
+        grid = Grid(AT[SATURATED], stretch.steps, stretch.span / (stretch.steps - 1))
+        found = raw(SATURATED, grid)
+        return replace(found, times=found.times + (stretch.end - grid.end))
 
 
 @dataclass
@@ -299,6 +313,7 @@ def world(
         audit=audited.append,
         served=note,
         timer=lambda: next(ticks) / 1000,
+        clock=backend.now,
         longest=longest,
     )
     return World(guard, backend, telemetry, app, audited, served)

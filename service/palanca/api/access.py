@@ -57,6 +57,36 @@ class Tokens:
                 found = caller
         return found if secret else None  # an empty secret, should there be one, is nobody's
 
+    def session(self, secret: str, until: float) -> str | None:
+        """Return what a browser shows instead of a token until that time, unix seconds; None for an unknown token.
+
+        It is signed with the token's digest, so that it ends with the token, and any replica can check it.
+        """
+        presented, found = _digest(secret.encode("utf-8", "replace")), None
+        for digest, _ in self._known:
+            if hmac.compare_digest(digest, presented):
+                found = digest
+        return _signed(found, f"{until:.0f}") if found is not None and secret else None
+
+    def visitor(self, session: str, now: float) -> Caller | None:
+        """Return who shows this session; it allows reading only, whatever the token does."""
+        until = session.partition(".")[0]
+        if not (until.isdecimal() and len(until) < _LONGEST_TIME and now < int(until)):
+            return None
+        found = None
+        for digest, caller in self._known:
+            if hmac.compare_digest(_signed(digest, until).encode(), session.encode("utf-8", "replace")):
+                found = Caller(caller.name, "read")
+        return found
+
+
+_LONGEST_TIME = 15
+
+
+def _signed(digest: bytes, until: str) -> str:
+    mark = hmac.new(digest, f"session of a browser until {until}".encode(), hashlib.sha256)
+    return f"{until}.{mark.hexdigest()}"
+
 
 def _digest(secret: bytes) -> bytes:
     return hashlib.sha256(secret).digest()

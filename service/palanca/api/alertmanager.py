@@ -9,7 +9,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from palanca.api.problems import RETRY_AFTER_S, described, problem
+from palanca.api.problems import RETRY_AFTER_S, Refusal, described, problem
 from palanca.api.selection import NoParameters
 from palanca.errors import PalancaError
 from palanca.notify.alert_groups import Alert, AlertGroup, EnrichedGroup, enriched
@@ -120,11 +120,13 @@ def router(backend: Backend, sink: Callable[[], Sink | None]) -> APIRouter:
         """
         to = sink()
         if to is None:
-            return problem(503, NO_SINK)
+            return problem(Refusal(503, NO_SINK))
         try:
             group = await run_in_threadpool(keep, sent, to)
         except PalancaError as error:
-            return problem(503, f"this cannot be kept now: {error}", headers={"Retry-After": str(RETRY_AFTER_S)})
+            return problem(
+                Refusal(503, f"this cannot be kept now: {error}", headers={"Retry-After": str(RETRY_AFTER_S)})
+            )
         done = Accepted(identity=group.group.identity, alerts=len(group.alerts), unknown=group.unknown)
         return Response(done.model_dump_json(by_alias=True), media_type="application/json")
 

@@ -8,7 +8,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from palanca.daemon.snapshot import Snapshot
-    from palanca.model import Catalogue, Diagnosis, SourceInfo, Target
+    from palanca.model import Catalogue, Diagnosis, Readings, SourceInfo, Target
+    from palanca.poll import Stretch
+    from palanca.settings.targets import Knowledge
     from palanca.verify import Verification
     from palanca.verifying import Trial
 
@@ -24,6 +26,10 @@ class Backend(Protocol):
     def catalogue(self) -> Catalogue:
         """The rules in force."""
 
+    @property
+    def knowledge(self) -> Knowledge:
+        """What the settings say of targets."""
+
     def sources(self) -> Sequence[SourceInfo]:
         """Every source as of now."""
 
@@ -35,3 +41,9 @@ class Backend(Protocol):
 
     async def fresh(self, at: float | None) -> Diagnosis:
         """Make a diagnosis now, or of a moment in the past. Raises ``BusyError`` and ``UsageError``."""
+
+    async def series(self, target: Target, stretch: Stretch) -> Readings:
+        """Read some signals of one target over a stretch of time.
+
+        Raises ``BusyError``, ``SourceError`` and ``UsageError``.
+        """

@@ -15,7 +15,7 @@ from palanca.api.answers import ETAG, KINDS, UNCHANGED, Kind, accepted, answer
 from palanca.api.examples import MARKDOWN, TEXT
 from palanca.api.memory import Made, Memory
 from palanca.api.paging import HEADERS, paged
-from palanca.api.problems import described, problem
+from palanca.api.problems import Refusal, described, problem
 from palanca.api.schemas import diagnosis_schema
 from palanca.api.selection import Asked
 from palanca.daemon.snapshot import Packed, packed
@@ -66,7 +66,7 @@ def router(backend: Backend, answers: Answers | None = None) -> APIRouter:
         """
         kind = accepted(",".join(request.headers.getlist("accept")))
         if kind is None:
-            return problem(406, f"this can be given as {', '.join(KINDS)}")
+            return problem(Refusal(406, f"this can be given as {', '.join(KINDS)}"))
         return await answers.asked(request, asked, kind)
 
     return made

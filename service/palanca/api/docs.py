@@ -11,8 +11,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, Response
 
 from palanca.api.answers import answer
+from palanca.api.guard import PAGE_POLICY
 from palanca.daemon.snapshot import Packed, packed
 
+POLICY = PAGE_POLICY.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'")
+"""Swagger UI writes styles into its elements."""
 _FILES = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css"}
 _FOLDER = Path(fastapi_offline.__file__).parent / "static"
 _PAGE = """<!doctype html>
@@ -44,7 +47,7 @@ def router() -> APIRouter:
 
     @made.get("/docs")
     async def docs() -> Response:
-        return HTMLResponse(_PAGE)
+        return HTMLResponse(_PAGE, headers={"Content-Security-Policy": POLICY})
 
     @made.get("/docs/start.js")
     async def start() -> Response:

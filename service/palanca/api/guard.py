@@ -12,14 +12,22 @@ from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.requests import cookie_parser
 
 from palanca.api.access import ANYBODY, Caller, Tokens
-from palanca.api.problems import FAILED, problem
+from palanca.api.problems import FAILED, Refusal, problem
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 OPEN = frozenset({"/healthz", "/readyz"})
+SIGN_IN, SIGN_OUT = "/sign-in", "/sign-out"
+FORMS = frozenset({SIGN_IN, SIGN_OUT})
+"""Open to everybody, and what they are sent is a form."""
+STATIC = "/static/"
+"""Files of the pages, which hold nothing that is anybody's."""
+SESSION = "palanca_session"
+"""Cookie that a browser shows in place of a token."""
 METRICS = "/metrics"
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 METHODS = READING | {"POST", "PUT", "PATCH", "DELETE"}
@@ -30,7 +38,7 @@ LONGEST_QUERY = 16 * 1024
 LONGEST_S = 90.0
 """A fresh diagnosis waits for others and then for a server; no answer takes longer than three of its time-outs."""
 PAGE_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 SECURITY_HEADERS: Mapping[str, str] = {
@@ -45,7 +53,7 @@ SECURITY_HEADERS: Mapping[str, str] = {
 _ALWAYS: tuple[tuple[bytes, bytes], ...] = tuple(
     (name.lower().encode(), value.encode()) for name, value in {**SECURITY_HEADERS, "Cache-Control": "no-store"}.items()
 )
-_ASK_WHO = {"WWW-Authenticate": 'Bearer realm="palanca", Basic realm="palanca", charset="UTF-8"'}
+ASK_WHO = {"WWW-Authenticate": 'Bearer realm="palanca", Basic realm="palanca", charset="UTF-8"'}
 
 
 @dataclass(frozen=True)
@@ -82,8 +90,15 @@ class Served:
     seconds: float
 
 
+def _problem(_: Scope, refusal: Refusal) -> ASGIApp:
+    return problem(refusal)
+
+
 class Guard:
-    """ASGI middleware. ``rules`` gives those in force; ``audit`` is told of writes, ``served`` of every answer."""
+    """ASGI middleware. ``rules`` gives those in force; ``audit`` is told of writes, ``served`` of every answer.
+
+    ``refuse`` writes what is answered in place of a route. ``timer`` gives seconds of any origin, ``clock`` unix ones.
+    """
 
     def __init__(
         self,
@@ -93,10 +108,12 @@ class Guard:
         audit: Callable[[Audited], None],
         served: Callable[[Served], None],
         timer: Callable[[], float],
+        clock: Callable[[], float],
         longest: float = LONGEST_S,
+        refuse: Callable[[Scope, Refusal], ASGIApp] = _problem,
     ) -> None:
         self._app, self._rules, self._audit, self._served = app, rules, audit, served
-        self._timer, self._longest = timer, longest
+        self._timer, self._clock, self._longest, self._refuse = timer, clock, longest, refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request pass, or answer it with a problem."""
@@ -115,7 +132,7 @@ class Guard:
         caller, refusal = self._admitted(scope)
         try:
             if refusal is not None:
-                await refusal(scope, receive, exchange.send)
+                await self._refuse(scope, refusal)(scope, receive, exchange.send)
             else:
                 scope.setdefault("state", {})["caller"] = caller
                 await self._run(scope, exchange)
@@ -134,40 +151,61 @@ class Guard:
             async with asyncio.timeout(self._longest):
                 await self._app(scope, exchange.receive, exchange.send)
         except TimeoutError:
-            await exchange.instead(scope, 503, f"no answer within {self._longest:g} s; the server is overloaded")
+            late = Refusal(503, f"no answer within {self._longest:g} s; the server is overloaded")
+            await exchange.instead(scope, self._refuse(scope, late))
         except Exception:
-            await exchange.instead(scope, 500, FAILED)
+            await exchange.instead(scope, self._refuse(scope, Refusal(500, FAILED)))
             raise
 
-    def _admitted(self, scope: Scope) -> tuple[Caller | None, ASGIApp | None]:
+    def _admitted(self, scope: Scope) -> tuple[Caller | None, Refusal | None]:
         """Return who asks, and the refusal if there is one."""
         rules, headers, path = self._rules(), Headers(scope=scope), scope["path"]
         if rules.hosts is not None and _host(headers.get("host", "")) not in rules.hosts and path not in OPEN:
-            return None, problem(421, "this name is not that of the server (palanca knows itself by external_url)")
+            return None, Refusal(421, "this name is not that of the server (palanca knows itself by external_url)")
         caller: Caller | None = ANYBODY
         if rules.tokens and path not in OPEN and (rules.metrics or path != METRICS):
-            caller = rules.tokens.caller(headers.get("authorization", ""))
+            caller = self._caller(rules.tokens, scope, headers)
+            if path in FORMS or path.startswith(STATIC):
+                return caller, _malformed(scope, headers)
             if caller is None:
-                return None, problem(401, "a token is needed: send Authorization: Bearer TOKEN", headers=_ASK_WHO)
+                return None, Refusal(401, "a token is needed: send Authorization: Bearer TOKEN", headers=ASK_WHO)
             if caller.scope != "write" and scope["method"] not in READING:
-                return caller, problem(403, f"the token {caller.name} may read only; a token of scope write is needed")
+                return caller, Refusal(403, f"the token {caller.name} may read only; a token of scope write is needed")
         return caller, _malformed(scope, headers)
 
+    def _caller(self, tokens: Tokens, scope: Scope, headers: Headers) -> Caller | None:
+        """Return who asks. A browser sends its cookie with whatever any page asks for: it is good for reading only."""
+        authorization = headers.get("authorization", "")
+        if authorization or scope["method"] not in READING:
+            return tokens.caller(authorization)
+        return tokens.visitor(cookie_parser(headers.get("cookie", "")).get(SESSION, ""), self._clock())
 
-def _malformed(scope: Scope, headers: Headers) -> ASGIApp | None:
+
+def _malformed(scope: Scope, headers: Headers) -> Refusal | None:
     if len(scope["query_string"]) > LONGEST_QUERY:
-        return problem(414, f"the query has more than {LONGEST_QUERY:,} characters")
+        return Refusal(414, f"the query has more than {LONGEST_QUERY:,} characters")
     if scope["method"] in READING:
         return None
     length = headers.get("content-length", "")
     if length.isdecimal() and int(length) > LARGEST_BODY:
-        return problem(413, _TOO_LARGE, headers=_HANG_UP)
+        return Refusal(413, _TOO_LARGE, headers=_HANG_UP)
     has_body = length not in {"", "0"} or "transfer-encoding" in headers
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if scope["path"] in FORMS:
+        return None if _from_here(headers) else Refusal(403, "this form is not one of this server's own pages")
     # A page of another site can send POST with any other type without asking first, and no other method.
     if kind != "application/json" and (has_body or scope["method"] == "POST"):
-        return problem(415, "send Content-Type: application/json")
+        return Refusal(415, "send Content-Type: application/json")
     return None
+
+
+def _from_here(headers: Headers) -> bool:
+    """Whether a form was sent by a page of this server, or by no page at all: browsers say so in one way or another."""
+    site = headers.get("sec-fetch-site")
+    if site is not None:
+        return site in {"same-origin", "none"}
+    origin = headers.get("origin")
+    return origin is None or origin.partition("://")[2].lower() == headers.get("host", "").lower()
 
 
 _TOO_LARGE = f"the body has more than {LARGEST_BODY:,} bytes"
@@ -219,7 +257,7 @@ class _Exchange:
             message = {**message, "body": b""}
         await self._send(message)
 
-    async def instead(self, scope: Scope, status: int, detail: str) -> None:
-        """Answer with a problem, unless an answer has begun."""
+    async def instead(self, scope: Scope, refusal: ASGIApp) -> None:
+        """Answer with a refusal, unless an answer has begun."""
         if self.status is None:
-            await problem(status, detail)(scope, self.receive, self.send)
+            await refusal(scope, self.receive, self.send)

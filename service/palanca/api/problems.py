@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -43,13 +44,29 @@ class Problem(BaseModel):
     errors: tuple[Fault, ...] = Field(default=(), description="Each fault of the request by itself.")
 
 
-def problem(
-    status: int, detail: str, *, errors: Sequence[Fault] = (), headers: Mapping[str, str] | None = None
-) -> Response:
-    """Make a response that says what went wrong."""
-    title = _TEXTS[status][1] if status in _TEXTS else HTTPStatus(status).phrase  # which Python changes now and then
-    document = Problem(title=title, status=status, detail=encodable(detail), errors=tuple(errors)).model_dump_json()
-    return Response(document, status, headers=dict(headers or {}), media_type=MEDIA_TYPE)
+@dataclass(frozen=True)
+class Refusal:
+    """Why a request is not answered as it was meant, whatever form that is told in."""
+
+    status: int
+    detail: str
+    errors: tuple[Fault, ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """The status in words."""
+        if self.status in _TEXTS:
+            return _TEXTS[self.status][1]
+        return HTTPStatus(self.status).phrase  # which Python changes now and then
+
+
+def problem(refusal: Refusal) -> Response:
+    """Make a problem document of it."""
+    document = Problem(
+        title=refusal.title, status=refusal.status, detail=encodable(refusal.detail), errors=refusal.errors
+    ).model_dump_json()
+    return Response(document, refusal.status, headers=dict(refusal.headers), media_type=MEDIA_TYPE)
 
 
 _TEXTS: Mapping[int, tuple[str, str, str]] = {
@@ -96,17 +113,34 @@ def _described(status: int) -> dict[str, Any]:
 
 def install(app: FastAPI) -> None:
     """Turn every error into a problem document."""
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _refused)
-    app.add_exception_handler(PalancaError, _ours)
-    app.add_exception_handler(Exception, _failed)
+    for kind in (RequestValidationError, HTTPException, PalancaError, Exception):
+        app.add_exception_handler(kind, _told)
 
 
-async def _invalid(_: Request, error: Exception) -> Response:
-    found = error.errors() if isinstance(error, RequestValidationError) else []
-    faults = [Fault(parameter=_place(one["loc"]), message=_said(one)) for one in found]
+async def _told(request: Request, error: Exception) -> Response:
+    """Answer; an error that nobody expects goes on to the server, which logs it."""
+    return problem(refusal(request, error))
+
+
+def refusal(request: Request, error: Exception) -> Refusal:
+    """Say what an error means to who asked."""
+    match error:
+        case RequestValidationError():
+            return _invalid(error)
+        case HTTPException():
+            return _refused(request, error)
+        case BusyError():
+            return Refusal(503, str(error), headers={"Retry-After": str(RETRY_AFTER_S)})
+        case PalancaError():
+            return Refusal(400 if isinstance(error, UsageError) else 503, str(error))
+        case _:
+            return Refusal(500, FAILED)
+
+
+def _invalid(error: RequestValidationError) -> Refusal:
+    faults = tuple(Fault(parameter=_place(one["loc"]), message=_said(one)) for one in error.errors())
     detail = "; ".join(f"{fault.parameter}: {fault.message}" for fault in faults)
-    return problem(422, detail or "the request is not valid", errors=faults)
+    return Refusal(422, detail or "the request is not valid", faults)
 
 
 def _place(location: Sequence[object]) -> str:
@@ -122,17 +156,15 @@ def _said(one: Mapping[str, Any]) -> str:
     return encodable(message)
 
 
-async def _refused(request: Request, error: Exception) -> Response:
-    if not isinstance(error, HTTPException):
-        raise error
+def _refused(request: Request, error: HTTPException) -> Refusal:
     if error.detail == _UNPARSED:
         said = "it cannot be read: it is not UTF-8, or nested too deeply"
-        return problem(422, f"body: {said}", errors=[Fault(parameter="body", message=said)])
+        return Refusal(422, f"body: {said}", (Fault(parameter="body", message=said),))
     headers = dict(error.headers or {})
     if "Allow" in headers:  # HEAD goes where GET goes
         allowed = headers["Allow"].split(", ")
         headers["Allow"] = ", ".join(sorted({*allowed, "HEAD"} if "GET" in allowed else allowed))
-    return problem(error.status_code, _explained(request, error, headers), headers=headers)
+    return Refusal(error.status_code, _explained(request, error, headers), headers=headers)
 
 
 def _explained(request: Request, error: HTTPException, headers: Mapping[str, str]) -> str:
@@ -142,14 +174,3 @@ def _explained(request: Request, error: HTTPException, headers: Mapping[str, str
     if error.detail == HTTPStatus(404).phrase:
         return f"there is nothing at {request.scope['path'][:LONGEST_ECHO]}; /docs lists what there is"
     return str(error.detail)
-
-
-async def _ours(_: Request, error: Exception) -> Response:
-    if isinstance(error, BusyError):
-        return problem(503, str(error), headers={"Retry-After": str(RETRY_AFTER_S)})
-    return problem(400 if isinstance(error, UsageError) else 503, str(error))
-
-
-async def _failed(_: Request, __: Exception) -> Response:
-    """Answer; the error itself goes on to the server, which logs it."""
-    return problem(500, FAILED)

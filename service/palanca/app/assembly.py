@@ -87,6 +87,7 @@ def plan(made: Effective, *, clock: Clock, timer: Clock) -> Plan:
         contacts(settings, secrets, catalogue, alerts),
         telling(settings, secrets, catalogue),
         with_boards(Boards(), settings),
+        known,
     )
 
 

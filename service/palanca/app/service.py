@@ -27,6 +27,7 @@ from palanca.notify.courier import Courier
 from palanca.notify.dispatcher import Dispatcher
 from palanca.notify.group_notices import GroupSink
 from palanca.notify.sender import Clocks
+from palanca.settings.targets import Knowledge
 from palanca.telemetry import Telemetry
 
 if TYPE_CHECKING:
@@ -38,9 +39,10 @@ if TYPE_CHECKING:
     from palanca.daemon.daemon import Listener
     from palanca.daemon.snapshot import Snapshot
     from palanca.daemon.watch import Poll, Watch
-    from palanca.model import Catalogue, Diagnosis, SourceInfo, Target
+    from palanca.model import Catalogue, Diagnosis, Readings, SourceInfo, Target
     from palanca.notify.alert_groups import Sink
     from palanca.outgoing import Look, Posting
+    from palanca.poll import Stretch
     from palanca.verify import Verification
     from palanca.verifying import Trial
 
@@ -60,6 +62,8 @@ class Plan:
     telling: Telling = field(default_factory=Telling)
     dashboards: Boards = field(default_factory=Boards)
     """What the exported dashboards are like."""
+    knowledge: Knowledge = field(default_factory=Knowledge)
+    """What the settings say of targets."""
 
 
 class Service:
@@ -116,6 +120,11 @@ class Service:
         """The rules in force."""
         return self.plan.catalogue
 
+    @property
+    def knowledge(self) -> Knowledge:
+        """What the settings say of targets."""
+        return self.plan.knowledge
+
     def sources(self) -> Sequence[SourceInfo]:
         """Every source as of now."""
         return [watch.view.info(self._clock()) for watch in self.daemon.watches]
@@ -131,6 +140,10 @@ class Service:
     async def verify(self, source: str, target: Target, trial: Trial) -> Verification:
         """Verify a change at a target of a source. Raises ``BusyError``, ``SourceError`` and ``UsageError``."""
         return await self.daemon.verify(source, target, trial)
+
+    async def series(self, target: Target, stretch: Stretch) -> Readings:
+        """Read some signals of one target. Raises ``BusyError``, ``SourceError`` and ``UsageError``."""
+        return await self.daemon.series(target, stretch)
 
     async def reload(self, make: Callable[[], Plan]) -> None:
         """Put new settings in force, all or nothing: what is wrong with them is logged, and the old ones stay."""
@@ -218,4 +231,6 @@ def asgi(service: Service) -> ASGIApp:
         dashboards.router(lambda: (service.plan.catalogue, service.plan.dashboards)),
     ]
     app = application(service, metrics=service.telemetry.text, lifespan=lifespan, more=more)
-    return Guard(app, rules=lambda: service.plan.rules, audit=audited, served=served, timer=time.monotonic)
+    return Guard(
+        app, rules=lambda: service.plan.rules, audit=audited, served=served, timer=time.monotonic, clock=service.now
+    )

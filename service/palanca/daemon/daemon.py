@@ -16,11 +16,12 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from palanca.daemon.fleet import merged
 from palanca.daemon.schedule import Aligned
 from palanca.daemon.snapshot import Snapshot, taken
-from palanca.errors import BusyError, UsageError
+from palanca.errors import BusyError, NoTargetsError, PalancaError, SourceError, UsageError
 
 if TYPE_CHECKING:
     from palanca.daemon.watch import Poll, Watch
-    from palanca.model import Diagnosis, Target
+    from palanca.model import Diagnosis, Readings, Target
+    from palanca.poll import Stretch
     from palanca.verify import Verification
     from palanca.verifying import Trial
 
@@ -214,8 +215,25 @@ class Daemon:
         if watch is None:
             message = f"there is no source {name!r} any more"
             raise UsageError(message)
+        return await self._asked(lambda: watch.verify(target, trial))
+
+    async def series(self, target: Target, stretch: Stretch) -> Readings:
+        """Read some signals of a target over a stretch of time, from the source that knows it.
+
+        Raises ``BusyError``, ``SourceError`` and ``UsageError``.
+        """
+        failure: PalancaError = SourceError("no source knows this engine any more")
+        for watch in sorted(self._watches, key=lambda one: not one.may_have(target)):
+            try:
+                return await self._asked(lambda watch=watch: watch.series(target, stretch))  # type: ignore[misc]
+            except NoTargetsError as error:
+                failure = error
+        raise failure
+
+    async def _asked(self, question: Callable[[], R]) -> R:
+        """Ask a source when there is a turn. Raises ``BusyError``, and what the question raises."""
         async with self._turn():
-            result = await self._in_thread(lambda: watch.verify(target, trial))
+            result = await self._in_thread(question)
         if result is None:
             message = "palanca is stopping"
             raise BusyError(message)

@@ -7,16 +7,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from palanca.daemon.fleet import View, labelled, left_out
+from palanca.daemon.fleet import View, labelled, left_out, with_labels
 from palanca.diagnosis import diagnose
 from palanca.errors import NoTargetsError, PalancaError, SourceError, UsageError
 from palanca.model import Diagnosis, SourceInfo
-from palanca.poll import Question, Source, readings_for
+from palanca.poll import Question, Source, readings_for, series
 from palanca.verifying import verify_change
 from palanca.window import Window
 
 if TYPE_CHECKING:
     from palanca.model import Catalogue, Readings, Target
+    from palanca.poll import Stretch
     from palanca.verify import Verification
     from palanca.verifying import Trial
 
@@ -172,9 +173,24 @@ class Watch:
     def verify(self, target: Target, trial: Trial) -> Verification:
         """Verify a change at a target, within the last day. Raises ``SourceError`` and ``UsageError``."""
         newest = self._clock() if self.view.diagnosis is None else self.view.diagnosis.time
+        trial = replace(trial, matchers=self._matchers(target))
+        return verify_change(self._catalogue, self.source, (newest - DAY_S, newest), trial)
+
+    def series(self, target: Target, stretch: Stretch) -> Readings:
+        """Read some signals of a target over a stretch of time. Raises ``SourceError`` and ``UsageError``."""
+        return series(self._catalogue, self.source, self._matchers(target), stretch)
+
+    def may_have(self, target: Target) -> bool:
+        """Whether a target can be one of this source: it has the labels that are added here, or had them before."""
+        known = self.view.diagnosis is not None and any(
+            with_labels(report.target, self.duty.labels) == target for report in self.view.diagnosis.targets
+        )
+        return known or all(target.get(name) for name in self.duty.labels)
+
+    def _matchers(self, target: Target) -> dict[str, str]:
+        """What selects a target at its source, which does not know the labels that are added here."""
         own = {name: value for name, value in target.labels if self.duty.labels.get(name) != value}
-        matchers = {**self.duty.question.matchers, **own}
-        return verify_change(self._catalogue, self.source, (newest - DAY_S, newest), replace(trial, matchers=matchers))
+        return {**self.duty.question.matchers, **own}
 
     def _judged(self, readings: Readings) -> Diagnosis:
         return diagnose(self._catalogue, readings, self.duty.question.thresholds)

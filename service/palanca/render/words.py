@@ -40,6 +40,8 @@ def encodable(text: str) -> str:
 
 def printable(text: str) -> str:
     """Show control, format and unassigned characters as escapes, such as a line feed as backslash and n."""
+    if text.isprintable():
+        return text
     return "".join(_escape(letter) if unicodedata.category(letter) in _UNSEEN else letter for letter in text)
 
 

@@ -38,10 +38,11 @@ def fits(match: Mapping[str, str], target: Target) -> bool:
 
 @dataclass(frozen=True)
 class TargetFacts:
-    """Facts for the targets whose labels fit."""
+    """Facts for the targets whose labels fit; ``serve_args`` as they were written."""
 
     match: Mapping[str, str]
     facts: Facts
+    serve_args: str | None = None
 
     def fits(self, target: Target) -> bool:
         """Whether every label of the entry has this value at the target."""
@@ -92,6 +93,11 @@ class Knowledge:
         """Thresholds of a target; None where the settings say nothing."""
         return (lambda target: thresholds_for(target, self.overrides)) if self.overrides else None
 
+    def serve_args(self, target: Target) -> str | None:
+        """The arguments that a target was started with, as they were written; None where nobody gave them."""
+        given_ = [entry.serve_args for entry in self.targets if entry.serve_args and entry.fits(target)]
+        return given_[-1] if given_ else None
+
 
 def matrix(overlay: Path | None) -> tuple[Catalogue, Hardware]:
     """Load the shipped rules and those of an overlay. Raises ``RuleFileError``."""
@@ -109,7 +115,7 @@ def knowledge(made: Effective, catalogue: Catalogue, hardware: Hardware) -> Know
     targets, faults = [], list(_unknown_thresholds(made, catalogue))
     for index, entry in enumerate(made.settings.targets):
         facts, more = _facts(entry, ("targets", index), made, catalogue, hardware)
-        targets.append(TargetFacts(entry.match, facts))
+        targets.append(TargetFacts(entry.match, facts, entry.serve_args))
         faults += more
     if faults:
         raise RuleFileError(faults)
