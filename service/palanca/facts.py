@@ -7,7 +7,7 @@ import math
 import re
 import shlex
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +19,7 @@ from palanca.releases import Release
 from palanca.signals.versions import available
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -59,20 +59,33 @@ _CONTINUED = re.compile(r"\\\r?\n")
 _SUFFIX = {"k": 1000, "m": 1000**2, "g": 1000**3, "K": 1024, "M": 1024**2, "G": 1024**3}
 
 
-def parse_serve_args(text: str) -> dict[str, str]:
-    """Read the flags of a ``vllm serve`` command line: ``{"--max-num-seqs": "64", "--enforce-eager": "true"}``.
+@dataclass(frozen=True)
+class GivenFlag:
+    """A flag in the words of a command line, ``words[start:end]``: its plain name and its value.
 
-    A negated flag (``--no-enable-chunked-prefill``) becomes ``"false"`` under its plain name. Raises ``UsageError``.
+    A switch has the value ``"true"``, a negated one (``--no-enable-chunked-prefill``) ``"false"`` under its plain name.
     """
+
+    start: int
+    end: int
+    name: str
+    value: str
+
+
+def words_of(text: str) -> list[str]:
+    """Split a command line into words, as a shell does. Raises ``UsageError``."""
     try:
-        words = shlex.split(_CONTINUED.sub(" ", text))
+        return shlex.split(_CONTINUED.sub(" ", text))
     except ValueError as error:
         message = f"--serve-args cannot be read as a command line: {error}"
         raise UsageError(message) from None
-    flags: dict[str, str] = {}
+
+
+def flags_in(words: Sequence[str]) -> Iterator[GivenFlag]:
+    """Yield the flags among the words of a command line."""
     index = 0
     while index < len(words):
-        word = words[index]
+        start, word = index, words[index]
         index += 1
         if not word.startswith("-") or _NUMBER.match(word):
             continue
@@ -84,8 +97,15 @@ def parse_serve_args(text: str) -> dict[str, str]:
             value = "true"
         if name.startswith("--no-"):
             name, value = "--" + name[5:], "false"
-        flags[_ALIASES.get(name, name)] = value
-    return flags
+        yield GivenFlag(start, index, _ALIASES.get(name, name), value)
+
+
+def parse_serve_args(text: str) -> dict[str, str]:
+    """Read the flags of a ``vllm serve`` command line: ``{"--max-num-seqs": "64", "--enforce-eager": "true"}``.
+
+    Raises ``UsageError``.
+    """
+    return {flag.name: flag.value for flag in flags_in(words_of(text))}
 
 
 def given(catalogue: Catalogue, flags: Mapping[str, str], source: str = "--serve-args") -> Facts:

@@ -40,6 +40,8 @@ from palanca.signals.leaves import Grid
 from palanca.telemetry import Telemetry
 from palanca.verify import Verification
 from palanca.verifying import Trial
+from palanca.web.pages import refuse
+from palanca.web.routes import routers as page_routes
 
 Json = Any
 """What JSON holds."""
@@ -303,6 +305,7 @@ def world(
         webhook.router(backend, lambda: sink),
         alert_routes.router(lambda: (backend.catalogue, alerts())),
         dashboard_routes.router(lambda: (backend.catalogue, dashboards())),
+        *page_routes(backend, past, lambda: rules or Rules()),
         *more(backend),
     ]
     app = application(backend, metrics=telemetry.text, lifespan=lifespan, more=routers)
@@ -314,6 +317,7 @@ def world(
         served=note,
         timer=lambda: next(ticks) / 1000,
         clock=backend.now,
+        refuse=refuse,
         longest=longest,
     )
     return World(guard, backend, telemetry, app, audited, served)

@@ -28,7 +28,7 @@ from tests.render.builders import (
 
 from palanca import quantities
 from palanca.model import Evidence, Recommendation, SignalValue, State, Target
-from palanca.render import groups, words
+from palanca.render import gaps, groups, words
 
 
 @pytest.mark.parametrize(
@@ -379,7 +379,7 @@ def test_other_values_of_no_recommendation() -> None:
 
 def test_unjudged_rules_collapse() -> None:
     """Rules that lack the same on the same engines share a line, the widest gap first."""
-    found = groups.group_unjudged(diagnosis(*one_saturated().targets, bad_report(1), unknown(2)))
+    found = gaps.group_unjudged(diagnosis(*one_saturated().targets, bad_report(1), unknown(2)))
     expected = [
         (("kv-cache-saturated", "kv-cache-leak"), "kv_cache_usage (absent)"),
         (("cuda-graph-gap",), "enforce_eager (absent)"),

@@ -29,6 +29,8 @@ from palanca.notify.group_notices import GroupSink
 from palanca.notify.sender import Clocks
 from palanca.settings.targets import Knowledge
 from palanca.telemetry import Telemetry
+from palanca.web.pages import refuse
+from palanca.web.routes import routers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -223,14 +225,24 @@ def asgi(service: Service) -> ASGIApp:
     def served(one: Served) -> None:
         service.telemetry.served(one.method, one.path, one.status, one.seconds)
 
+    def rules() -> Rules:
+        return service.plan.rules
+
     more = [
         verify.router(service, service.history),
         past.router(service, service.history),
         webhook.router(service, service.sink),
         alerts.router(lambda: (service.plan.catalogue, service.plan.alerts)),
         dashboards.router(lambda: (service.plan.catalogue, service.plan.dashboards)),
+        *routers(service, service.history, rules),
     ]
     app = application(service, metrics=service.telemetry.text, lifespan=lifespan, more=more)
     return Guard(
-        app, rules=lambda: service.plan.rules, audit=audited, served=served, timer=time.monotonic, clock=service.now
+        app,
+        rules=rules,
+        audit=audited,
+        served=served,
+        timer=time.monotonic,
+        clock=service.now,
+        refuse=refuse,
     )

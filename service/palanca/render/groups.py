@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from palanca.model import (
     CONFIDENCE_ORDER,
@@ -191,6 +192,18 @@ def change(recommendation: Recommendation) -> str:
     return f"{name} {setting(current)} -> {setting(proposed)}"
 
 
+def diff(recommendation: Recommendation) -> list[tuple[Literal["-", "+"], str]]:
+    """The change as lines that go and lines that come; empty where no argument is known."""
+    argument, current = recommendation.argument, recommendation.current
+    if argument is None:
+        return []
+    old = current is not None and not isinstance(current, bool) and recommendation.flag
+    lines: list[tuple[Literal["-", "+"], str]] = [("-", f"{recommendation.flag} {setting(current)}")] if old else []
+    if not removed(recommendation):
+        lines.append(("+", argument))
+    return lines or [("-", recommendation.flag or argument)]
+
+
 def removed(recommendation: Recommendation) -> bool:
     """Whether the flag has a value and shall be left out of the command line."""
     argument = recommendation.argument or ""
@@ -241,46 +254,12 @@ def other_values(group: Group, names: Mapping[Target, str]) -> str:
     return "; ".join(f"{text} on {listing(where)}" for text, where in different.items())
 
 
-STATE_WORDS: Mapping[State, str] = {
-    State.OK: "ok",
-    State.LOWER_BOUND: "lower bound",
-    State.INTERPOLATED: "interpolated",
-    State.ABSENT: "absent",
-    State.IDLE: "no traffic",
-    State.STALE: "stale",
-    State.NOT_APPLICABLE: "not applicable",
-}
-
-
-@dataclass(frozen=True)
-class UnjudgedGroup:
-    """Rules that lack the same signals on the same engines."""
-
-    rules: tuple[str, ...]
-    missing: tuple[tuple[str, State], ...]
-    targets: tuple[Target, ...]
-
-    @property
-    def lacks(self) -> str:
-        """``prefix_hit_rate (absent), waiting (stale)``."""
-        return ", ".join(f"{printable(name)} ({STATE_WORDS[state]})" for name, state in self.missing)
-
-
-def group_unjudged(diagnosis: Diagnosis) -> list[UnjudgedGroup]:
-    """Collapse the rules that could not be judged, those on most engines first."""
-    where: dict[tuple[str, tuple[tuple[str, State], ...]], list[Target]] = {}
-    for report in diagnosis.targets:
-        for unjudged in report.unknown:
-            where.setdefault((unjudged.rule, unjudged.missing), []).append(report.target)
-    rules: dict[tuple[tuple[tuple[str, State], ...], tuple[Target, ...]], list[str]] = {}
-    for (rule, missing), targets in where.items():
-        rules.setdefault((missing, tuple(targets)), []).append(rule)
-    groups = [UnjudgedGroup(tuple(names), missing, targets) for (missing, targets), names in rules.items()]
-    return sorted(groups, key=lambda group: (-len(group.targets), -len(group.rules), group.rules))
-
-
 # --- the table of engines ------------------------------------------------------------------------
 
+KEY_NUMBERS = (
+    "ttft_p50", "ttft_p99", "itl_p99", "running", "waiting", "kv_cache_usage", "prefix_hit_rate",
+    "generation_tokens_per_second",
+)  # fmt: skip
 STATUS_ORDER: tuple[Status, ...] = ("critical", "warning", "unknown", "idle", "ok")
 
 

@@ -11,17 +11,17 @@ from collections.abc import Mapping, Sequence
 
 from palanca.model import Catalogue, Diagnosis, Recommendation, Target
 from palanca.quantities import moment, time_span
+from palanca.render.gaps import group_unjudged
 from palanca.render.groups import (
     Group,
     cell,
     change,
     details,
+    diff,
     evidence_rows,
     group_findings,
-    group_unjudged,
     held,
     other_values,
-    removed,
     silenced,
     worst_first,
 )
@@ -31,7 +31,6 @@ from palanca.render.words import (
     listing,
     plural,
     printable,
-    setting,
     some_engines,
     target_names,
     without_credentials,
@@ -175,11 +174,7 @@ def _evidence(group: Group, catalogue: Catalogue | None) -> list[str]:
 def _change(recommendation: Recommendation) -> list[str]:
     if recommendation.argument is None:
         return [f"**{escape(change(recommendation))}**", ""]
-    current = recommendation.current
-    old = current is not None and not isinstance(current, bool) and recommendation.flag
-    before = [f"- {recommendation.flag} {setting(current)}"] if old else []
-    after = [] if removed(recommendation) else [f"+ {recommendation.argument}"]
-    return block([*before, *after] or [f"- {recommendation.flag}"], "diff")
+    return block([f"{sign} {text}" for sign, text in diff(recommendation)], "diff")
 
 
 def _details(

@@ -10,8 +10,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from palanca.model import Catalogue, Diagnosis, Recommendation, State, Target, TargetReport
-from palanca.quantities import moment, number_range, time_span
+from palanca.quantities import moment, number_range
+from palanca.render.gaps import core_gaps, group_unjudged, source_trouble
 from palanca.render.groups import (
+    KEY_NUMBERS,
     STATUS_ORDER,
     Group,
     cell,
@@ -19,7 +21,6 @@ from palanca.render.groups import (
     details,
     evidence_rows,
     group_findings,
-    group_unjudged,
     held,
     other_values,
     silenced,
@@ -47,13 +48,6 @@ WARNINGS_SHOWN = 5
 LONGEST_TEXT = 1200
 """Characters of a label or message that are shown at most."""
 
-CORE = (
-    "up", "running", "waiting", "kv_cache_usage", "ttft_p99", "generation_tokens_per_second", "e2e_p99",
-)  # fmt: skip
-KEY_NUMBERS = (
-    "ttft_p50", "ttft_p99", "itl_p99", "running", "waiting", "kv_cache_usage", "prefix_hit_rate",
-    "generation_tokens_per_second",
-)  # fmt: skip
 COLUMNS = (("running", "running"), ("waiting", "waiting"), ("kv_cache_usage", "KV"), ("ttft_p99", "TTFT p99"),
            ("itl_p99", "ITL p99"))  # fmt: skip
 """Signals of the table of engines with their headings; from the right they give way on narrow terminals."""
@@ -177,24 +171,10 @@ def _header(page: Page, diagnosis: Diagnosis) -> None:
 
 
 def _source_state(page: Page, diagnosis: Diagnosis) -> None:
-    source = diagnosis.source
-    if source.state == "ok":
-        return
-    age = f" The newest sample is {time_span(source.age_s)} old." if source.age_s is not None else ""
-    error = f" {printable(without_credentials(source.error))}" if source.error else ""
-    page.blank()
-    if source.state == "unreachable":
-        page.add(
-            f"No data could be read:{error or ' no reason was given'}.{age} Nothing is concluded from missing data: "
-            "this is no verdict on the engines.",
-            lead="SOURCE UNREACHABLE:",
-            style="critical",
-        )
-    elif source.state == "stale":
-        page.add(f"The data are old.{age}{error}", lead="SOURCE STALE:", style="warning")
-    else:
-        page.add(f"Some queries failed; what they would have shown is unknown.{error}", lead="SOURCE PARTIAL:",
-                 style="warning")  # fmt: skip
+    lead, text = source_trouble(diagnosis.source)
+    if lead:
+        page.blank()
+        page.add(text, lead=lead, style="critical" if diagnosis.source.state == "unreachable" else "warning")
 
 
 def _where(group: Group, diagnosis: Diagnosis, names: Mapping[Target, str]) -> str:
@@ -334,7 +314,7 @@ def _silent(page: Page, diagnosis: Diagnosis, names: Mapping[Target, str], catal
     idle, unknown = by_status.get("idle", []), by_status.get("unknown", [])
     if unknown:
         page.blank()
-        missing = dict.fromkeys(text for report in unknown for text in _core_gaps(report, catalogue))
+        missing = dict.fromkeys(text for report in unknown for text in core_gaps(report, catalogue))
         lacks = f": {listing(list(missing), 4)}" if missing else ""
         page.add(
             f"{_engines(unknown, names)} cannot be judged, because a core signal is missing or old{lacks}. "
@@ -354,12 +334,6 @@ def _silent(page: Page, diagnosis: Diagnosis, names: Mapping[Target, str], catal
 
 def _engines(reports: Sequence[TargetReport], names: Mapping[Target, str]) -> str:
     return f"{plural(len(reports), 'engine')} ({listing([clip(names[report.target], 60) for report in reports])})"
-
-
-def _core_gaps(report: TargetReport, catalogue: Catalogue | None) -> list[str]:
-    words = {State.ABSENT: "absent", State.STALE: "stale"}
-    found = [(name, report.signals[name].state) for name in CORE if name in report.signals]
-    return [f"{signal_title(name, catalogue)} ({words[state]})" for name, state in found if state in words]
 
 
 def _table(page: Page, diagnosis: Diagnosis, names: Mapping[Target, str]) -> None:

@@ -1,0 +1,1 @@
+"""The web page: HTML made on the server, for people on call. Pages read and never write."""
