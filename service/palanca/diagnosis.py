@@ -71,6 +71,17 @@ def rank(finding: Finding) -> tuple[object, ...]:
     )
 
 
+def unit_of(compare: Compare, rule: Rule, catalogue: Catalogue) -> str:
+    """Unit of both sides of a comparison in a condition of a rule."""
+    for side in (compare.left, compare.right):
+        if isinstance(side, expressions.Name):
+            if side.name in catalogue.signals:
+                return catalogue.signals[side.name].unit
+            if side.name in rule.thresholds:
+                return rule.thresholds[side.name].unit
+    return "ratio"
+
+
 class _Judge:
     """Turns verdicts into findings and reports, one target (row) at a time."""
 
@@ -172,19 +183,10 @@ class _Judge:
             value=_scalar(compare.left, verdict, row),
             op=compare.op,
             threshold=_scalar(compare.right, verdict, row),
-            unit=self._unit(compare, verdict),
+            unit=unit_of(compare, verdict.rule, self._catalogue),
             promql=self._promql(row, first) if first else "",
             note=expressions.text(compare.right),
         )
-
-    def _unit(self, compare: Compare, verdict: Verdict) -> str:
-        for side in (compare.left, compare.right):
-            if isinstance(side, expressions.Name):
-                if side.name in self._catalogue.signals:
-                    return self._catalogue.signals[side.name].unit
-                if side.name in verdict.rule.thresholds:
-                    return verdict.rule.thresholds[side.name].unit
-        return "ratio"
 
     def _promql(self, row: int, signal: str) -> str:
         target = self._readings.targets[row]

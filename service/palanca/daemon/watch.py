@@ -178,7 +178,8 @@ class Watch:
 
     def series(self, target: Target, stretch: Stretch) -> Readings:
         """Read some signals of a target over a stretch of time. Raises ``SourceError`` and ``UsageError``."""
-        return series(self._catalogue, self.source, self._matchers(target), stretch)
+        found = series(self._catalogue, self.source, self._matchers(target), stretch)
+        return replace(found, targets=tuple(with_labels(one, self.duty.labels) for one in found.targets))
 
     def may_have(self, target: Target) -> bool:
         """Whether a target can be one of this source: it has the labels that are added here, or had them before."""

@@ -23,6 +23,7 @@ from palanca.model import (
 )
 from palanca.moments import duration
 from palanca.quantities import clock, number, number_range, time_span
+from palanca.render.document import RecommendationDocument
 from palanca.render.words import (
     listing,
     printable,
@@ -146,10 +147,11 @@ def evidence_rows(group: Group, catalogue: Catalogue | None = None) -> list[Evid
             signal = report.signals.get(evidence.signal)
             state = signal.state if signal else State.OK
             found.setdefault((evidence.signal, evidence.op, evidence.unit), []).append((evidence, state))
-    return [_row(items, catalogue) for items in found.values()]
+    return [evidence_row(items, catalogue) for items in found.values()]
 
 
-def _row(items: Sequence[tuple[Evidence, State]], catalogue: Catalogue | None) -> EvidenceRow:
+def evidence_row(items: Sequence[tuple[Evidence, State]], catalogue: Catalogue | None = None) -> EvidenceRow:
+    """The same comparison at several engines, each with the state of its signal."""
     first = items[0][0]
     values = [evidence.value for evidence, _ in items]
     thresholds = [evidence.threshold for evidence, _ in items]
@@ -174,7 +176,7 @@ def _telling_digits(values: Sequence[float], thresholds: Sequence[float], unit: 
     return 3
 
 
-def change(recommendation: Recommendation) -> str:
+def change(recommendation: Recommendation | RecommendationDocument) -> str:
     """The change in one line: ``--max-num-seqs 256 -> 96``."""
     name = recommendation.flag or printable(recommendation.lever).replace("_", " ")
     current, proposed = recommendation.current, recommendation.proposed
@@ -204,7 +206,7 @@ def diff(recommendation: Recommendation) -> list[tuple[Literal["-", "+"], str]]:
     return lines or [("-", recommendation.flag or argument)]
 
 
-def removed(recommendation: Recommendation) -> bool:
+def removed(recommendation: Recommendation | RecommendationDocument) -> bool:
     """Whether the flag has a value and shall be left out of the command line."""
     argument = recommendation.argument or ""
     return recommendation.direction == "disable" and argument.startswith("remove ")

@@ -46,14 +46,21 @@ class AskedTimeline(AskedTime):
     """Parameters of the timeline: it ends at ``time`` and is ``span`` long."""
 
     span: Literal["24h", "7d"] = "24h"
-    model: Values = Field(default_factory=list)
-    instance: Values = Field(default_factory=list)
+    model: Text = ""
+    instance: Text = ""
     match: Annotated[list[Matcher], Field(max_length=MOST_VALUES)] = Field(default_factory=list)
     source: Values = Field(default_factory=list)
     rule: Values = Field(default_factory=list)
     severity: list[Severity] = Field(default_factory=list, max_length=MOST_VALUES)
     cause: list[Cause] = Field(default_factory=list, max_length=MOST_VALUES)
     cursor: str | None = Field(default=None, max_length=100)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Labels that an engine must have."""
+        named = {"model_name": self.model, "instance": self.instance}
+        pairs = (text.partition("=") for text in self.match)
+        return {name: value for name, value in named.items() if value} | {name: value for name, _, value in pairs}
 
 
 class AskedRules(BaseModel):

@@ -37,7 +37,7 @@ def of_target(target: Target) -> Pairs:
     for name, value in target.labels:
         room -= len(quote(encodable(f"{name}={value}"), safe=""))
         if len(value) <= LONGEST_VALUE and room > 0:
-            pairs.append(("match", f"{name}={value}"))
+            pairs.append(("match", encodable(f"{name}={value}")))
     return pairs
 
 

@@ -1,4 +1,4 @@
-"""What was made a moment ago, kept for who asks for the same: pages that refresh themselves ask sources no more often."""
+"""What was made a moment ago, kept for who asks for the same: pages that refresh ask sources no more often."""
 
 from __future__ import annotations
 
