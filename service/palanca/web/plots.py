@@ -50,6 +50,7 @@ class Plot:
     """What to draw. ``path`` is empty where there are no numbers; ``dots`` are numbers with none beside them."""
 
     title: str
+    caption: str
     description: str
     path: str
     dots: tuple[tuple[float, float], ...]
@@ -73,8 +74,8 @@ def plot(
     begin, end = float(times[0]), float(times[-1])
     if began is not None and not begin <= began <= end:
         began = None
-    levels = [*known.tolist(), *(one.value for one in limits)]
-    low, high = min([0.0, *levels]), max([0.0, *levels])
+    levels: list[float] = [0.0, *known.tolist(), *(one.value for one in limits)]
+    low, high = min(levels), max(levels)
     high = low + (high - low) * _AIR if high > low else low + 1.0
 
     def x(time: float) -> float:
@@ -98,9 +99,8 @@ def plot(
         limits=tuple(Mark(y(one.value), f"{one.op} {number(one.value, on_axis)}") for one in limits),
         began=None if began is None else x(began),
         levels=tuple(Mark(y(value), number(value, on_axis)) for value in _ticks(low, high)),
-        times=tuple(
-            Mark(x(time), clock(time, end).partition(" UTC")[0][-8:-3]) for time in (begin, (begin + end) / 2, end)
-        ),
+        times=tuple(Mark(x(time), moment(time)[11:16]) for time in (begin, (begin + end) / 2, end)),
+        caption=_caption(values, unit, limits),
     )
 
 
@@ -122,6 +122,11 @@ def _ticks(low: float, high: float) -> list[float]:
     step = next(one * size for one in _STEPS if one * size >= rough * (1 - 1e-9))
     first = math.ceil(low / step)
     return [index * step for index in range(first, math.floor(high / step) + 1)]
+
+
+def _caption(values: Numbers, unit: str, limits: Sequence[Limit]) -> str:
+    last = number(float(values[-1]), unit) if math.isfinite(float(values[-1])) else "no number now"
+    return ", ".join([last, *(f"threshold {one.op} {number(one.value, unit)}" for one in limits)])
 
 
 def _description(times: Numbers, values: Numbers, unit: str, limits: Sequence[Limit], began: float | None) -> str:

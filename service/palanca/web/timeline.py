@@ -12,7 +12,7 @@ from palanca.quantities import clock, is_number, number, time_span
 from palanca.render.groups import change
 from palanca.render.notice import NAME_WIDTH
 from palanca.render.words import clip, setting, signal_title, target_name
-from palanca.web.links import engine_link, link, rule_link
+from palanca.web.links import engine_link, link, of_target, rule_link
 from palanca.web.plots import Mark
 
 if TYPE_CHECKING:
@@ -197,21 +197,19 @@ def episode_row(one: EpisodeDocument, now: float, catalogue: Catalogue) -> Episo
         ended="open" if one.ended is None else clock(_time(one.ended), now),
         lasted=time_span(now - began) if one.lasted_s is None else time_span(one.lasted_s),
         change=change(recommended[0]) if recommended else "",
-        looked_after="" if looked is None else " ".join(filter(None, [f"{looked.who}:", looked.note or "acknowledged"])),
+        looked_after="" if looked is None else f"{looked.who}: {looked.note or 'acknowledged'}",
         verified=tuple(_verified(verification.document, verification.time, now, catalogue)
                        for verification in one.verifications),
-        then=link("engine", [*(("match", f"{name}={value}") for name, value in one.target.items()), ("time", one.began)]),
+        then=link("engine", [*of_target(Target.of(one.target)), ("time", one.began)]),
     )  # fmt: skip
 
 
 def _verified(document: dict[str, Any], time: str, now: float, catalogue: Catalogue) -> Verified:
     """Read ``palanca.verification/v1``; what a document of another release lacks is left out."""
-    engine = next(iter(document.get("engines") or ()), {})
+    engine: dict[str, Any] = next(iter(document.get("engines") or ()), {})
     named = {one.get("signal") for one in engine.get("expected") or ()}
-    compared = [
-        one for one in engine.get("signals") or () if is_number(one.get("before")) and is_number(one.get("after"))
-    ]
-    ranked = sorted(compared, key=lambda one: one["signal"] not in named)
+    both = [one for one in engine.get("signals") or () if all(is_number(one.get(side)) for side in ("before", "after"))]
+    ranked = sorted(both, key=lambda one: one["signal"] not in named)
     rows = [
         (
             signal_title(str(one["signal"]), catalogue),
