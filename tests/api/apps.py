@@ -13,9 +13,10 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from starlette.types import Message
-from tests.engines import END, Value, readings, shipped
+from tests.engines import END, ROOT, Value, readings, shipped
 from tests.recorded import AT, FP8, changed, raw, read_recording
 
+from palanca.advice.hardware import load_hardware
 from palanca.alerting.options import Options
 from palanca.api import alertmanager as webhook
 from palanca.api import alerts as alert_routes
@@ -101,6 +102,7 @@ class FakeBackend:
         self.asked: list[float | None] = []
         self.verified: list[tuple[str, Target, Trial]] = []
         self.knowledge = Knowledge()
+        self.hardware = load_hardware([ROOT / "rules"])
         self.stretches: list[tuple[Target, Stretch]] = []
         self.failure: Exception | None = None
         self.delay = 0.0

@@ -124,14 +124,21 @@ def _json(file: Path) -> Mapping[str, Any]:
     try:
         if file.stat().st_size > _LARGEST:
             raise UsageError(f"{file}: larger than {_LARGEST} bytes; this is no config.json")
-        data = json.loads(file.read_bytes())
+        text = file.read_bytes()
     except OSError as error:
         hint = "give the model's config.json or the folder with it"
         raise UsageError(f"{file}: cannot be read: {error.strerror or error}; {hint}") from None
+    return parsed(text, str(file))
+
+
+def parsed(text: str | bytes, place: str) -> Mapping[str, Any]:
+    """Parse a ``config.json``; ``place`` names it in errors. Raises ``UsageError`` for what is no JSON object."""
+    try:
+        data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{file}: is not JSON: {str(error)[:200]}; give the model's config.json") from None
+        raise UsageError(f"{place}: is not JSON: {str(error)[:200]}; give the model's config.json") from None
     if not isinstance(data, dict):
-        raise UsageError(f"{file}: holds no JSON object; give the model's config.json")
+        raise UsageError(f"{place}: holds no JSON object; give the model's config.json")
     return data
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from palanca.advice.hardware import Hardware
     from palanca.daemon.snapshot import Snapshot
     from palanca.model import Catalogue, Diagnosis, Readings, SourceInfo, Target
     from palanca.poll import Stretch
@@ -29,6 +30,10 @@ class Backend(Protocol):
     @property
     def knowledge(self) -> Knowledge:
         """What the settings say of targets."""
+
+    @property
+    def hardware(self) -> Hardware:
+        """The GPUs in force, and the reference configurations."""
 
     def sources(self) -> Sequence[SourceInfo]:
         """Every source as of now."""

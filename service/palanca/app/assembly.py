@@ -88,6 +88,7 @@ def plan(made: Effective, *, clock: Clock, timer: Clock) -> Plan:
         telling(settings, secrets, catalogue),
         with_boards(Boards(), settings),
         known,
+        hardware,
     )
 
 

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from palanca.advice.hardware import Hardware
 from palanca.alerting.options import Options
 from palanca.api import alertmanager as webhook
 from palanca.api import alerts, dashboards, verify
@@ -66,6 +67,7 @@ class Plan:
     """What the exported dashboards are like."""
     knowledge: Knowledge = field(default_factory=Knowledge)
     """What the settings say of targets."""
+    hardware: Hardware = field(default_factory=Hardware)
 
 
 class Service:
@@ -126,6 +128,11 @@ class Service:
     def knowledge(self) -> Knowledge:
         """What the settings say of targets."""
         return self.plan.knowledge
+
+    @property
+    def hardware(self) -> Hardware:
+        """The GPUs in force, and the reference configurations."""
+        return self.plan.hardware
 
     def sources(self) -> Sequence[SourceInfo]:
         """Every source as of now."""

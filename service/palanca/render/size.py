@@ -81,12 +81,13 @@ def _verdict(sizing: Sizing, width: int) -> list[str]:
 
 
 def _figure(figure: Figure, width: int) -> list[str]:
-    head = f"{figure.title:<{_TITLES}} {_value(figure):>{_VALUES}}"
+    head = f"{figure.title:<{_TITLES}} {figure_value(figure):>{_VALUES}}"
     tail = "; ".join(part for part in (figure.formula, figure.inputs, figure.note) if part)
     return [head, *_wrapped(tail, width, "    ")]
 
 
-def _value(figure: Figure) -> str:
+def figure_value(figure: Figure) -> str:
+    """A number with its unit: GB for bytes."""
     if figure.unit == "bytes":
         size = figure.value
         return f"{size / GB:,.2f} GB" if abs(size) >= _GIGABYTE else f"{size:,.0f} bytes"

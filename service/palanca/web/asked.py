@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar, get_args, get_ori
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from palanca.advice.serve_line import NEWEST
+from palanca.api.guard import LONGEST_QUERY
 from palanca.api.selection import LARGEST_PAGE, MOST_VALUES, Matcher, Moment, Text, Where
 from palanca.model import Area, Cause, Severity
 from palanca.moments import parse_moment
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 PAGE_ROWS = 100
+LONGEST_CONFIG = LONGEST_QUERY
 Spelt = TypeVar("Spelt", bound=BaseModel)
 Values = Annotated[list[Text], Field(max_length=MOST_VALUES)]
 
@@ -71,6 +74,31 @@ class AskedRules(BaseModel):
     area: list[Area] = Field(default_factory=list, max_length=MOST_VALUES)
     severity: list[Severity] = Field(default_factory=list, max_length=MOST_VALUES)
     q: Text = ""
+
+
+class AskedSize(BaseModel):
+    """Parameters of the calculator; ``config`` is the text of a ``config.json``, ``reference`` names one known here."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reference: Text = ""
+    config: str = Field(default="", max_length=LONGEST_CONFIG)
+    gpu: Text = ""
+    gpus: int = Field(default=1, ge=1, le=1024)
+    vllm: Text = NEWEST.text
+    users: int | None = Field(default=None, ge=1)
+    context: int | None = Field(default=None, ge=1)
+    kv_cache_dtype: Literal["auto", "fp8"] = "auto"
+    utilization: float | None = Field(default=None, ge=0.05, le=1)
+    weight_bytes: float | None = Field(default=None, ge=1)
+
+
+class AskedSignIn(BaseModel):
+    """Parameters of the form of a token: the page to go to afterwards."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    to: str = Field(default="", max_length=LONGEST_QUERY)
 
 
 class AskedNothing(BaseModel):

@@ -10,7 +10,6 @@ from fastapi import APIRouter, HTTPException, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from palanca.api.guard import SESSION
 from palanca.errors import PalancaError
 from palanca.history.reader import EpisodeQuery
 from palanca.model import Cause, Diagnosis, Readings
@@ -27,6 +26,7 @@ from palanca.web.plots import Plot
 from palanca.web.recent import Recent
 from palanca.web.ruled_out import considered
 from palanca.web.timeline import EpisodeRow, episode_row
+from palanca.web.visitor import kept, user
 
 if TYPE_CHECKING:
     from palanca.api.backend import Backend
@@ -172,16 +172,3 @@ def _engine(
         timeline=link("timeline", of_target(report.target)),
         **more,
     )
-
-
-def kept(request: Request) -> tuple[tuple[str, str], ...]:
-    """What is asked for besides the moment."""
-    return tuple((name, value) for name, value in request.query_params.multi_items() if name != "time" and value)
-
-
-def user(request: Request, rules: Callable[[], Rules]) -> str | None:
-    """Return the name of who is signed in; None where nobody needs to be."""
-    if not rules().tokens or SESSION not in request.cookies:
-        return None
-    caller = getattr(request.state, "caller", None)
-    return None if caller is None else str(caller.name)
