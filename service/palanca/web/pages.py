@@ -152,7 +152,7 @@ def frame_of(
         return Frame(title, here, banners=(past(looked, now), *banners), time=rfc3339(looked), **more)
     ages = [info.age_s for info in infos if info.age_s is not None]
     age = f"{moment(diagnosis.time)}, {time_span(max(ages))} ago" if ages else "none yet"
-    return Frame(title, here, banners=banners, age=age, refresh=REFRESH_S, **more)
+    return Frame(title, here, banners=banners, age=age, **{"refresh": REFRESH_S, **more})
 
 
 # --- errors ----------------------------------------------------------------------------------------

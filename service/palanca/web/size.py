@@ -47,7 +47,7 @@ def router(backend: Backend, rules: Callable[[], Rules]) -> APIRouter:
     async def calculator(request: Request) -> Response:
         wanted = asked(AskedSize, request)
         frame = frame_of(
-            backend, backend.snapshot.diagnosis, looked=None, title="Size", here="size", path="size",
+            backend, backend.snapshot.diagnosis, looked=None, title="Size", here="size", path="size", refresh=0,
             user=user(request, rules),
         )  # fmt: skip
         text = await run_in_threadpool(_calculated, backend.hardware, wanted)

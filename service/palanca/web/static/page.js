@@ -3,10 +3,11 @@
 
 const main = () => document.getElementById("main");
 const say = (text) => { document.getElementById("news").textContent = text; };
-const busy = () => {
-  const at = document.activeElement;
-  return at && main().contains(at) && /^(INPUT|SELECT|TEXTAREA)$/.test(at.tagName);
-};
+// Whether somebody is filling in a form, or has begun to.
+const busy = () => [...main().querySelectorAll("input, select, textarea")].some((field) =>
+  field === document.activeElement ||
+  (field.options ? [...field.options].some((one) => one.selected !== one.defaultSelected && one.index) :
+    field.value !== field.defaultValue));
 let last = new Date();
 
 // How to find an element again in the page that comes: by its place among its like.
