@@ -291,14 +291,14 @@ DATA: Mapping[str, Any] = {
     "externalURL": "http://am:9093",
     "groupLabels": {"alertname": "VllmKvCacheSaturated"},
     "commonLabels": {"alertname": "VllmKvCacheSaturated", "severity": "critical", "model_name": 'a "b" & c+d'},
-    "commonAnnotations": {"summary": "KV cache is full", "runbook_url": "http://p/api/v1/rules/kv-cache-saturated"},
+    "commonAnnotations": {"summary": "KV cache is full", "runbook_url": "http://p/rules/kv-cache-saturated"},
     "alerts": [
         {
             "status": "firing",
             "labels": {"instance": "a:1", "engine": "0"},
             "annotations": {
                 "description": "KV cache usage is 0.95",
-                "diagnose_url": "http://p/diagnose?instance=a%3A1",
+                "diagnose_url": "http://p/engine?instance=a%3A1",
             },
         },
         {"status": "resolved", "labels": {"job": "vllm"}, "annotations": {}},
@@ -327,8 +327,8 @@ def test_texts(tmp_path: Path) -> None:
         "- a:1, engine 0: KV cache usage is 0.95",
         "Resolved:",
         "- vllm",
-        "Runbook: http://p/api/v1/rules/kv-cache-saturated",
-        "Diagnosis: http://p/diagnose?instance=a%3A1",
+        "Runbook: http://p/rules/kv-cache-saturated",
+        "Diagnosis: http://p/engine?instance=a%3A1",
         f"Silence: {silence}",
     ] == [line for line in rendered(tmp_path, "text", DATA).splitlines() if line]
     assert ("critical", "danger") == (rendered(tmp_path, "severity", DATA), rendered(tmp_path, "color", DATA))

@@ -49,8 +49,8 @@ def test_prometheus_fills_in(tmp_path: Path) -> None:
                 "exp_annotations": {
                     "summary": "A rule",
                     "description": EXPECTED,
-                    "runbook_url": "https://p.example/api/v1/rules/a-rule",
-                    "diagnose_url": "https://p.example/diagnose?model=a+%22b%22+%5C+%C3%BC%26x&instance=a%3A8000",
+                    "runbook_url": "https://p.example/rules/a-rule",
+                    "diagnose_url": "https://p.example/engine?model=a+%22b%22+%5C+%C3%BC%26x&instance=a%3A8000",
                 },
             }
         ],

@@ -62,7 +62,7 @@ def test_options(tmp_path: Path) -> None:
     for said in (
         'palanca:kv_cache_usage:ratio{model_name="a"} > 0.91', 'palanca:ttft_p99:seconds{model_name="b"} > 2.5',
         'ray_vllm_kv_cache_usage_perc{job="vllm"}', "alert: LlmKvCacheSaturated", "team: ml", "interval: 30s",
-        "https://p.example/diagnose?model=", "https://g.example/d/1?var-job=", 'or\n          absent(up{job="p"})',
+        "https://p.example/engine?model=", "https://g.example/d/1?var-job=", 'or\n          absent(up{job="p"})',
     ):  # fmt: skip
         assert said in done.stdout, said
     assert "gpu_cache_usage_perc" not in done.stdout

@@ -61,7 +61,7 @@ def test_options(tmp_path: Path) -> None:
     assert 'cluster=\\"eu\\"' in done.stdout
     assert "ray_vllm_kv_cache_usage_perc{" in done.stdout
     assert "gpu_cache_usage_perc" not in done.stdout
-    assert "https://p.example/api/v1/rules/kv-cache-saturated" in done.stdout
+    assert "https://p.example/rules/kv-cache-saturated" in done.stdout
     assert "palanca:kv_cache_usage:ratio{" in palanca("dashboards", "export", "--format", "five", "--recorded").stdout
 
 

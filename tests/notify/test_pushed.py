@@ -36,8 +36,8 @@ def test_what_it_says() -> None:
     assert {
         "summary": finding.title,
         "description": finding.summary,
-        "runbook_url": "https://p.example/api/v1/rules/kv-cache-saturated",
-        "diagnose_url": "https://p.example/diagnose?model=qwen&instance=vllm-0%3A8000",
+        "runbook_url": "https://p.example/rules/kv-cache-saturated",
+        "diagnose_url": "https://p.example/engine?model=qwen&instance=vllm-0%3A8000",
     } == first.annotations
     assert first.annotations["diagnose_url"] == first.url
     bare = alerts(url=None)[0]

@@ -57,8 +57,8 @@ def test_what_a_message_says() -> None:
         "3 of 8 engines", "`llama-3-8b @ 10.0.0.5:8000`", "KV cache usage 0.97 &gt; 0.85",
         "--kv-cache-dtype auto -&gt; fp8",
         "*Computed* no arithmetic", "*Costs* TTFT up by 2.5-5 %", "`--max-num-seqs 256 -&gt; 96`", "*Since*",
-        "|Dashboard>", "|PromQL>", "<https://palanca.example.com/api/v1/rules/kv-cache-saturated|Runbook>", "|Silence>",
-        "<https://palanca.example.com/diagnose?model=llama-3-8b|Diagnosis>",
+        "|Dashboard>", "|PromQL>", "<https://palanca.example.com/rules/kv-cache-saturated|Runbook>", "|Silence>",
+        "<https://palanca.example.com/?model=llama-3-8b|Diagnosis>",
     ):  # fmt: skip
         assert part in text, part
 

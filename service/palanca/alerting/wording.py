@@ -5,6 +5,7 @@ from __future__ import annotations
 from string import Formatter
 from typing import TYPE_CHECKING
 
+from palanca.addresses import ENGINE, FLEET, RULES
 from palanca.alerting import names
 from palanca.quantities import number
 from palanca.units import Unit
@@ -100,7 +101,7 @@ def links(rule_id: str | None, options: Options, *, labelled: bool = True) -> di
     here = "&".join(f"{name}={{{{ $labels.{label} | urlquery }}}}" for name, label in _HERE.items()) if labelled else ""
     base = options.external_url.rstrip("/") if options.external_url else None
     if base and rule_id is not None:
-        made[names.RUNBOOK_URL] = f"{base}/api/v1/rules/{rule_id}"
+        made[names.RUNBOOK_URL] = f"{base}{RULES}/{rule_id}"
     if options.dashboard_url:
         variables = "&".join(
             f"var-{label}={{{{ $labels.{label} | urlquery }}}}" for label in ("job", "model_name", "instance")
@@ -108,5 +109,5 @@ def links(rule_id: str | None, options: Options, *, labelled: bool = True) -> di
         joint = "&" if "?" in options.dashboard_url else "?"
         made[names.DASHBOARD_URL] = options.dashboard_url + (f"{joint}{variables}" if labelled else "")
     if base:
-        made[names.DIAGNOSE_URL] = f"{base}/diagnose" + (f"?{here}" if here else "")
+        made[names.DIAGNOSE_URL] = base + (f"{ENGINE}?{here}" if here else FLEET)
     return made

@@ -13,6 +13,7 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard as grafana
 
 from palanca import __version__
+from palanca.addresses import ENGINE, FLEET
 from palanca.dashboards.kit import SOURCE
 from palanca.dashboards.queries import VARIABLES
 
@@ -156,10 +157,11 @@ def dashboard(spec: Spec, kit: Kit) -> grafana.Dashboard:
     )
     if kit.options.external_url is not None:
         asked = "&".join([*([spec.asked] if spec.asked else []), "time=${__to:date:iso}"])
+        page = ENGINE if "instance=" in spec.asked else FLEET
         made.link(
             builders.DashboardLink("Diagnosis")
             .type(grafana.DashboardLinkType.LINK)
-            .url(f"{kit.options.external_url.rstrip('/')}/diagnose?{asked}")
+            .url(f"{kit.options.external_url.rstrip('/')}{page}?{asked}")
             .icon("bolt")
             .tooltip("What palanca says of the end of the time that is shown, and which flag to change")
             .target_blank(target_blank=True)

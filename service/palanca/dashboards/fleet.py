@@ -8,6 +8,7 @@ from grafana_foundation_sdk.builders import common
 from grafana_foundation_sdk.builders import dashboard as builders
 from grafana_foundation_sdk.models.dashboard import FieldColorModeId
 
+from palanca.addresses import ENGINE, RULES
 from palanca.dashboards import board
 from palanca.dashboards.five import ACCEPTED, FULL_KV, HITS, TTFT
 from palanca.dashboards.kit import (
@@ -71,7 +72,7 @@ def engine_links(kit: Kit) -> list[Mapping[str, object]]:
     ]
     if kit.options.external_url is not None:
         asked = "model=${__data.fields.model_name:percentencode}&instance=${__data.fields.instance:percentencode}"
-        url = f"{kit.options.external_url.rstrip('/')}/diagnose?{asked}"
+        url = f"{kit.options.external_url.rstrip('/')}{ENGINE}?{asked}"
         made.append({"title": "Diagnosis", "url": url, "targetBlank": True})
     return made
 
@@ -84,7 +85,7 @@ def findings(kit: Kit, look: Look) -> PanelBuilder:
         value("custom.cellOptions", {"type": "color-background"}), value("custom.width", 90),
     ])  # fmt: skip
     if kit.options.external_url is not None:
-        url = kit.options.external_url.rstrip("/") + "/api/v1/rules/${__value.raw:percentencode}"
+        url = kit.options.external_url.rstrip("/") + RULES + "/${__value.raw:percentencode}"
         links = [{"title": "Runbook", "url": url, "targetBlank": True}]
         panel.override_by_name("Rule", [value("links", links)])
     panel.override_by_name("Instance", [value("links", engine_links(kit))])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
+from palanca.addresses import ENGINE, FLEET, RULES
 from palanca.alerting import names
 from palanca.moments import rfc3339
 from palanca.notify.labels import PUSHED_PREFIX, alert_labels
@@ -78,6 +79,6 @@ def _links(rule: Rule, target: Target, external_url: str | None) -> dict[str, st
     here = {"model": target.get("model_name"), "instance": target.get("instance")}
     query = urlencode({name: encodable(value)[:LONGEST_TEXT] for name, value in here.items() if value})
     return {
-        names.RUNBOOK_URL: f"{base}/api/v1/rules/{rule.id}",
-        names.DIAGNOSE_URL: f"{base}/diagnose" + (f"?{query}" if query else ""),
+        names.RUNBOOK_URL: f"{base}{RULES}/{rule.id}",
+        names.DIAGNOSE_URL: base + (f"{ENGINE}?{query}" if query else FLEET),
     }

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote, urlencode
 
+from palanca.addresses import ENGINE, FLEET, RULES
 from palanca.model import SCOPE_LABELS, SEVERITY_ORDER, Severity, Target, scope_of
 from palanca.quantities import finite, time_span
 from palanca.render.groups import change, checks, evidence_rows
@@ -312,7 +313,7 @@ def links_for(
     ``acknowledged``: it has an episode, of which somebody can say that they look after it.
     """
     base = None if places.external is None else places.external.rstrip("/")
-    runbook = f"{base}/api/v1/rules/{quote(rule)}" if base and rule else None
+    runbook = f"{base}{RULES}/{quote(rule)}" if base and rule else None
     if places.runbooks and rule:
         runbook = f"{places.runbooks.rstrip('/')}/{quote(rule)}"
     here = {"model": labels.get("model_name"), "instance": labels.get("instance")}
@@ -324,7 +325,7 @@ def links_for(
         runbook=runbook,
         silence=_silence(places.alertmanager, labels, alert),
         acknowledge=f"{base}{ACKNOWLEDGE}" if base and acknowledged else None,
-        diagnose=None if base is None else _query(f"{base}/diagnose", here),
+        diagnose=None if base is None else _query(base + (ENGINE if here["instance"] else FLEET), here),
     )
 
 

@@ -371,7 +371,7 @@ class NotifyLinks(Spec):
     prometheus: Url | None = Field(default=None, description="A Prometheus for people, for links to its graphs.")
     alertmanager: Url | None = Field(default=None, description="An Alertmanager for people, for prefilled silences.")
     runbooks: Url | None = Field(
-        default=None, description="Address before the id of a rule; without it `external_url` and `/api/v1/rules`."
+        default=None, description="Address before the id of a rule; without it `external_url` and `/rules`."
     )
 
 
