@@ -1,0 +1,297 @@
+"""Every page in every state, as a browser shows it: nothing asked elsewhere, no error, and usable by everybody."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page
+from tests.api.apps import World, fleet, kept, recorded, world
+from tests.engines import END
+from tests.web.served import PHONE, STATES, WIDE, Browser, Seen, faults, first_engine, http
+
+from palanca.api.access import Token, Tokens
+from palanca.api.guard import Rules
+from palanca.settings.targets import Knowledge, TargetFacts
+
+ARGUMENTS = "--block-size 32 --num-gpu-blocks-override 256 --max-num-seqs 64"
+LINE = "vllm serve tiny-llama --block-size 32 --max-num-seqs 64"
+SECRET = "a-token-that-is-long-enough"
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[dict[str, tuple[str, World]]]:
+    """All states, each at its own address."""
+    with ExitStack() as stack:
+        worlds = {name: make() for name, make in STATES.items()}
+        yield {name: (stack.enter_context(http(made)), made) for name, made in worlds.items()}
+
+
+@pytest.fixture(scope="module")
+def incident(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A recorded incident with its history, and the arguments of the engine."""
+    made = world(recorded(), history=kept(tmp_path_factory.mktemp("web"), recorded()))
+    made.backend.knowledge = Knowledge((TargetFacts({}, {}, ARGUMENTS),))
+    with http(made) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def closed() -> Iterator[str]:
+    """Tokens are asked for."""
+    with http(world(fleet(), rules=Rules(Tokens([Token("ana", "write", SECRET)])))) as url:
+        yield url
+
+
+def sound(page: Page, seen: Seen) -> None:
+    """A page that is as pages have to be."""
+    assert [] == seen.says
+    assert [] == seen.elsewhere
+    assert 1 == page.locator("h1").count()
+    assert [] == faults(page)
+    width = page.evaluate("document.documentElement.scrollWidth")
+    assert width <= page.viewport_size["width"], width  # type: ignore[index]
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize(("width", "scheme"), [(WIDE, "light"), (PHONE, "dark")])
+def test_fleet_in_every_state(
+    served: dict[str, tuple[str, World]], browser: Browser, state: str, width: int, scheme: str
+) -> None:
+    """Wide and light, narrow and dark; the table scrolls in its box, and the page never to the side."""
+    url, made = served[state]
+
+    def eye(page: Page, seen: Seen) -> None:
+        page.goto("/")
+        sound(page, seen)
+        assert len(made.backend.snapshot.diagnosis.targets[:100]) == page.locator("table.engines tbody tr").count()
+
+    browser.look(url, eye, viewport={"width": width, "height": 900}, color_scheme=scheme)
+
+
+@pytest.mark.parametrize(
+    "state", [name for name in STATES if name not in {"empty", "unreachable", "thousand", "mixed"}]
+)
+@pytest.mark.parametrize(("width", "scheme"), [(WIDE, "dark"), (PHONE, "light")])
+def test_engine_in_every_state(
+    served: dict[str, tuple[str, World]], browser: Browser, state: str, width: int, scheme: str
+) -> None:
+    """The other way round."""
+    url, made = served[state]
+
+    def eye(page: Page, seen: Seen) -> None:
+        page.goto(first_engine(made))
+        sound(page, seen)
+        assert 6 == page.locator(".bars li").count()
+
+    browser.look(url, eye, viewport={"width": width, "height": 900}, color_scheme=scheme)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/timeline", "/timeline?span=7d", "/rules", "/rules/kv-cache-saturated", "/size",
+     "/size?reference=rtx-4090-7b&users=32", "/?time=-30m", "/?q=nothing+like+it", "/engine?model=tiny-llama"],
+)  # fmt: skip
+@pytest.mark.parametrize(("width", "scheme"), [(WIDE, "light"), (PHONE, "dark")])
+def test_other_pages(incident: str, browser: Browser, path: str, width: int, scheme: str) -> None:
+    """With an episode that is open."""
+
+    def eye(page: Page, seen: Seen) -> None:
+        page.goto(path)
+        sound(page, seen)
+
+    browser.look(incident, eye, viewport={"width": width, "height": 900}, color_scheme=scheme)
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "words"),
+    [("/?limit=0", 422, "limit"), ("/?colour=red", 422, "there is no such parameter"),
+     ("/?time=yesterday", 422, "2026-11-29T20:09:11Z"), ("/engine?match=a%3Db", 404, "no engine fits"),
+     ("/rules/kv-cache-saturate", 404, "did you mean kv-cache-saturated?")],
+)  # fmt: skip
+def test_errors_are_pages(incident: str, browser: Browser, path: str, status: int, words: str) -> None:
+    """They say what is wrong and how to mend it."""
+
+    def eye(page: Page, seen: Seen) -> None:
+        answer = page.goto(path)
+        assert answer is not None
+        assert status == answer.status
+        assert words in page.inner_text("main")
+        assert [] == faults(page)
+        assert not [one for one in seen.says if "Failed to load resource" not in one]
+        page.click("text=To the fleet")
+        assert 1 == page.locator("table.engines tbody tr").count()
+
+    browser.look(incident, eye)
+
+
+def test_without_javascript(incident: str, browser: Browser) -> None:
+    """Everything that pages do is a link or a form."""
+
+    def eye(page: Page, _: Seen) -> None:
+        page.goto("/")
+        page.fill("input[name=q]", "tiny kv-capacity")
+        page.click("text=Show >> visible=true")
+        assert "q=tiny+kv-capacity" in page.url
+        page.click("table.engines a")
+        assert "KV cache is full" in page.inner_text("h1")
+        assert LINE in page.inner_text("main")
+        assert page.locator("text=Copy >> visible=true").count() == 0
+        page.fill("input[name=time]", "-10m")
+        page.click("text=Look")
+        assert "THE PAST" in page.inner_text("main")
+        page.click("text=Back to now")
+        assert "THE PAST" not in page.inner_text("main")
+
+    browser.look(incident, eye, java_script_enabled=False)
+
+
+def test_keyboard_alone(incident: str, browser: Browser) -> None:
+    """The skip link comes first, the engine is reached and opened, and what has the focus is seen."""
+
+    def eye(page: Page, _: Seen) -> None:
+        page.goto("/")
+        page.keyboard.press("Tab")
+        assert "Skip to the content" == page.evaluate("document.activeElement.textContent")
+        page.keyboard.press("Enter")
+        assert "main" == page.evaluate("document.activeElement.id")
+        for _ in range(30):
+            page.keyboard.press("Tab")
+            if page.evaluate("document.activeElement.closest('table.engines th') !== null"):
+                break
+        assert "none" != page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        page.keyboard.press("Enter")
+        page.wait_for_url(re.compile("/engine"))
+
+    browser.look(incident, eye)
+
+
+def test_copy(incident: str, browser: Browser) -> None:
+    """The whole command line, as it is to be typed."""
+
+    def eye(page: Page, seen: Seen) -> str:
+        page.goto("/engine?model=tiny-llama")
+        page.click("text=Copy")
+        page.wait_for_selector("text=Copied")
+        assert [] == seen.says
+        return str(page.evaluate("navigator.clipboard.readText()"))
+
+    assert browser.look(incident, eye, permissions=["clipboard-read", "clipboard-write"]) == LINE
+
+
+def test_it_refreshes_itself(browser: Browser) -> None:
+    """What comes is shown, what was opened stays open; where nothing comes, that is said; forms are left alone."""
+    made = world(fleet(3))
+    with http(made) as url:
+
+        def eye(page: Page, seen: Seen) -> None:
+            page.clock.install()
+            page.goto("/")
+            assert 3 == page.locator("table.engines tbody tr").count()
+            page.click("summary")
+            page.focus("table.engines a")
+            made.backend.snapshot = world(fleet(5)).backend.snapshot
+            page.clock.run_for(16_000)
+            page.wait_for_function("document.querySelectorAll('table.engines tbody tr').length === 5")
+            assert page.locator("details[open]").count() == 1
+            assert page.evaluate("document.activeElement.closest('table.engines') !== null")
+            page.fill("input[name=q]", "half a wo")
+            made.backend.snapshot = world(fleet(7)).backend.snapshot
+            page.clock.run_for(16_000)
+            assert 5 == page.locator("table.engines tbody tr").count()
+            page.fill("input[name=q]", "")
+            page.focus("table.engines a")
+            page.route("**/*", lambda route: route.abort())
+            page.clock.run_for(16_000)
+            page.wait_for_function("document.getElementById('news').textContent.includes('Not updated since')")
+            assert [] == [one for one in seen.says if "ERR_FAILED" not in one]
+
+        browser.look(url, eye)
+
+
+def test_sign_in_and_out(closed: str, browser: Browser) -> None:
+    """A page asks for a token, leads back, and forgets it again; the token itself is in no cookie."""
+
+    def eye(page: Page, seen: Seen) -> None:
+        page.goto("/rules/kv-cache-saturated")
+        assert "/sign-in?to=rules%2Fkv-cache-saturated" in page.url
+        assert [] == faults(page)
+        page.fill("input[name=token]", "wrong")
+        page.click("text=Sign in >> visible=true")
+        assert "not known" in page.inner_text("main")
+        page.fill("input[name=token]", SECRET)
+        page.keyboard.press("Enter")
+        page.wait_for_url(re.compile("/rules/kv-cache-saturated"))
+        (cookie,) = page.context.cookies()
+        assert ("Strict", True) == (cookie["sameSite"], cookie["httpOnly"])
+        assert SECRET not in cookie["value"]
+        page.click("text=Fleet")
+        assert "ana" in page.inner_text("header")
+        sound(page, Seen(""))
+        page.click("text=Sign out")
+        assert page.url.endswith("/sign-in")
+        assert [] == page.context.cookies()
+        assert [] == seen.elsewhere
+
+    browser.look(closed, eye)
+
+
+def test_a_link_of_another_site_leads_where_it_should(closed: str, browser: Browser) -> None:
+    """Who is signed in and follows one, as out of a message, sees the page and no form."""
+
+    def eye(page: Page, _: Seen) -> None:
+        page.goto("/sign-in")
+        page.fill("input[name=token]", SECRET)
+        page.keyboard.press("Enter")
+        page.wait_for_selector("table.engines")
+        page.set_content(f'<a href="{closed}/rules">from a message</a>')
+        page.goto("about:blank")
+        page.evaluate(f"location.href = '{closed}/rules'")
+        page.wait_for_selector("h1:has-text('The matrix')")
+
+    browser.look(closed, eye)
+
+
+def test_data_are_as_old_as_they_are(served: dict[str, tuple[str, World]], browser: Browser) -> None:
+    """A stale source is told of on every page, and nothing is called well."""
+    url, made = served["stale"]
+
+    def eye(page: Page, _: Seen) -> None:
+        for path in ("/", first_engine(made), "/timeline", "/rules", "/size"):
+            page.goto(path)
+            assert "SOURCE STALE" in page.inner_text("main"), path
+            assert "4 min 10 s old" in page.inner_text("main"), path
+        page.goto("/")
+        assert 0 == page.locator("table.engines .badge.ok").count()
+
+    browser.look(url, eye)
+
+
+def test_time_is_kept(incident: str, browser: Browser) -> None:
+    """Who looks at a moment goes on looking at it."""
+
+    def eye(page: Page, _: Seen) -> None:
+        page.goto(f"/?time={END:.0f}")
+        page.click("table.engines a")
+        assert "THE PAST" in page.inner_text("main")
+        page.click("text=Fleet")
+        assert "2027-01-15 08:00:00 UTC" in page.inner_text("main")
+
+    browser.look(incident, eye)
+
+
+def test_pictures_of_hostile_labels(served: dict[str, tuple[str, World]], browser: Browser, tmp_path: Path) -> None:
+    """Nothing of a label becomes markup: it is read as it is written."""
+    url, _ = served["hostile"]
+
+    def eye(page: Page, _: Seen) -> None:
+        page.goto("/")
+        text = page.inner_text("table.engines")
+        assert "line\\nfeed" in text
+        assert 'a "quoted" \\ value' in text
+        assert "漢字" in text
+
+    browser.look(url, eye)
