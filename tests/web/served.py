@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import uvicorn
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, Playwright, Request, Route, sync_playwright
+from playwright.sync_api import ConsoleMessage, Page, Playwright, Request, Route, sync_playwright
 from tests.api.apps import KINDS, World, fleet, odd, recorded, world
 from tests.engines import readings, shipped
 from tests.servers import free_port, tool
@@ -48,7 +48,8 @@ class Browser:
         ).result()
 
     def close(self) -> None:
-        self._thread.submit(lambda: (self._browser.close(), self._driver.stop())).result()
+        self._thread.submit(self._browser.close).result()
+        self._thread.submit(self._driver.stop).result()
         self._thread.shutdown()
 
     def look(self, url: str, eye: Callable[[Page, Seen], T], **context: Any) -> T:  # noqa: ANN401  of Playwright
@@ -60,9 +61,7 @@ class Browser:
                 page, seen = made.new_page(), Seen(url)
                 page.set_default_timeout(10_000)
                 page.route("**/*", seen.only_here)
-                page.on(
-                    "console", lambda said: seen.says.append(said.text) if said.type in {"error", "warning"} else None
-                )
+                page.on("console", seen.heard)
                 page.on("pageerror", lambda error: seen.says.append(str(error)))
                 return eye(page, seen)
             finally:
@@ -80,6 +79,11 @@ class Seen:
     def __post_init__(self) -> None:
         self.says: list[str] = []
         self.elsewhere: list[str] = []
+
+    def heard(self, message: ConsoleMessage) -> None:
+        """Note what is an error or a warning."""
+        if message.type in {"error", "warning"}:
+            self.says.append(message.text)
 
     def only_here(self, route: Route, request: Request) -> None:
         """Note what goes to another server, and let it go nowhere."""
