@@ -14,8 +14,8 @@ from tests.recorded import AT
 
 from palanca.daemon.daemon import FRESH_AT_ONCE, FRESH_WAITING, Daemon
 from palanca.daemon.watch import Duty, Poll, Watch
-from palanca.errors import BusyError, SourceError
-from palanca.poll import Question
+from palanca.errors import BusyError, NoTargetsError, SourceError
+from palanca.poll import Question, Stretch
 
 Test = Callable[[Daemon, Ear], Awaitable[None]]
 
@@ -235,3 +235,30 @@ def test_a_clock_that_is_set_back() -> None:
         await daemon.stop()
 
     asyncio.run(main())
+
+
+# --- a stretch of time -----------------------------------------------------------------------------
+
+
+def test_the_source_that_knows_an_engine_is_asked() -> None:
+    """First; where it has it no more, the others, and in the end it is said that nobody has."""
+    eu, us = Recorded(Clock()), Recorded(Clock())
+    watches = watching(us, name="us", cluster="us"), watching(eu, name="eu", cluster="eu")
+
+    async def test(daemon: Daemon, _: Ear) -> None:
+        await daemon.first.wait()
+        target = next(one.target for one in daemon.snapshot.diagnosis.targets if one.target.get("cluster") == "eu")
+        stretch = Stretch(("running",), eu.clock(), span=60.0, steps=5)
+        before = len(us.questions)
+        assert (target,) == (await daemon.series(target, stretch)).targets
+        assert before == len(us.questions)
+        eu.failure = NoTargetsError("none here")
+        assert "us" == (await daemon.series(target, stretch)).targets[0].get("cluster")
+        us.failure = NoTargetsError("none there")
+        with pytest.raises(NoTargetsError, match="none there"):
+            await daemon.series(target, stretch)
+        eu.failure = SourceError("refused")
+        with pytest.raises(SourceError, match="refused"):
+            await daemon.series(target, stretch)
+
+    live(*watches, test=test)

@@ -8,9 +8,10 @@ import pytest
 from tests.daemon.fakes import KV, Clock, Recorded, watching
 from tests.recorded import AT
 
-from palanca.daemon.fleet import View
+from palanca.daemon.fleet import View, with_labels
 from palanca.errors import NoTargetsError, SourceError, UsageError
 from palanca.model import Target
+from palanca.poll import Stretch
 
 
 def test_a_poll() -> None:
@@ -144,3 +145,36 @@ def test_another_watch_goes_on() -> None:
     new.resume(old)
     assert replace(old.view, url="http://other", interval=60.0, labels={"cluster": "eu"}) == new.view
     assert isinstance(new.view, View)
+
+
+# --- a stretch of time -----------------------------------------------------------------------------
+
+
+def test_a_stretch_of_one_engine() -> None:
+    """The signals that are asked for, at the moments that are asked for, with the labels of the source."""
+    source = Recorded(Clock())
+    made = watching(source, cluster="eu")
+    poll = made.poll()
+    assert poll.view.diagnosis is not None
+    target = with_labels(poll.view.diagnosis.targets[0].target, {"cluster": "eu"})
+    stretch = Stretch(("kv_cache_usage",), source.clock(), span=300.0, steps=11, patience=3.0)
+    found = made.series(target, stretch)
+    assert (target,) == found.targets
+    assert {"kv_cache_usage"} == set(found.signals)
+    assert (11, 30.0) == (len(found.times), found.times[1] - found.times[0])
+    assert source.clock() == found.times[-1]
+    last = poll.view.diagnosis.targets[0].signals["kv_cache_usage"].value
+    assert found.signals["kv_cache_usage"].values[0, -1] == pytest.approx(last, rel=0.05)
+    assert 3.0 == source.questions[-1].patience
+    assert "cluster" not in source.questions[-1].matchers
+
+
+def test_whose_target_it_is() -> None:
+    """That of a source that knows it, then of one whose labels it has."""
+    made = watching(Recorded(Clock()), cluster="eu")
+    gone = Target.of({"job": "other", "cluster": "eu"})
+    assert 1 == made.strangeness(gone)
+    made.poll()
+    assert made.view.diagnosis is not None
+    own = made.view.diagnosis.targets[0].target
+    assert [0, 2, 1] == [made.strangeness(one) for one in (with_labels(own, {"cluster": "eu"}), own, gone)]

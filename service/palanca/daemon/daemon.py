@@ -223,7 +223,7 @@ class Daemon:
         Raises ``BusyError``, ``SourceError`` and ``UsageError``.
         """
         failure: PalancaError = SourceError("no source knows this engine any more")
-        for watch in sorted(self._watches, key=lambda one: not one.may_have(target)):
+        for watch in sorted(self._watches, key=lambda one: one.strangeness(target)):
             try:
                 return await self._asked(lambda watch=watch: watch.series(target, stretch))  # type: ignore[misc]
             except NoTargetsError as error:

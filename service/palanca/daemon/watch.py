@@ -181,12 +181,12 @@ class Watch:
         found = series(self._catalogue, self.source, self._matchers(target), stretch)
         return replace(found, targets=tuple(with_labels(one, self.duty.labels) for one in found.targets))
 
-    def may_have(self, target: Target) -> bool:
-        """Whether a target can be one of this source: it has the labels that are added here, or had them before."""
-        known = self.view.diagnosis is not None and any(
-            with_labels(report.target, self.duty.labels) == target for report in self.view.diagnosis.targets
-        )
-        return known or all(target.get(name) for name in self.duty.labels)
+    def strangeness(self, target: Target) -> int:
+        """How unlikely a target is one of this source: 0 seen at the last poll, 1 with its labels, 2 any other."""
+        seen = () if self.view.diagnosis is None else self.view.diagnosis.targets
+        if any(with_labels(report.target, self.duty.labels) == target for report in seen):
+            return 0
+        return 1 if all(target.get(name) == value for name, value in self.duty.labels.items()) else 2
 
     def _matchers(self, target: Target) -> dict[str, str]:
         """What selects a target at its source, which does not know the labels that are added here."""
