@@ -19,7 +19,7 @@ DEV := $(VENV)/.dev
 METADATA := pyproject.toml service/palanca/__init__.py
 COMPILE := $(BIN)/uv pip compile --quiet --no-config --universal --generate-hashes --no-emit-index-url --no-header
 
-.PHONY: help setup run demo tools lint format test unit deploy-check bench wheel-test lock clean
+.PHONY: help setup run demo tools lint format test unit deploy-check bench pictures wheel-test lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,7 +42,7 @@ demo: $(if $(wildcard $(DEV)),$(DEV),$(RUNTIME)) ## Diagnose a real recording of
 # Near the end of the load in the recording.
 demo: DEMO_AT := 2026-11-29T20:09:11.17Z
 
-tools: ## Make promtool, prometheus, amtool, alertmanager and PostgreSQL available to the tests
+tools: ## Make promtool, prometheus, amtool, alertmanager, PostgreSQL and chromium available to the tests
 	@.ci/test-tools
 
 lint: $(DEV) ## Check style, types and the direction of imports
@@ -70,6 +70,9 @@ deploy-check: $(DEV) ## Render the Kubernetes manifests and verify the systemd u
 
 bench: $(DEV) ## Measure wall time and memory beside a floor
 	$(BIN)/python bench/diagnosis.py
+
+pictures: $(DEV) ## Take the pictures of the documents anew, of a replayed incident
+	PATH="$(TEST_TOOLS):$$PATH" $(BIN)/python -m bench.pictures
 
 wheel-test: $(DEV) ## Build the wheel and try it in a fresh environment, far from the checkout
 	.ci/wheel-test $(BIN)/python

@@ -67,6 +67,23 @@ targets:
     assert {} == facts_for(Target.of({"job": "other"}), known)
 
 
+def test_arguments_as_they_were_written(tmp_path: Path) -> None:
+    """The last entry that fits and has any."""
+    text = """
+targets:
+  - match: {job: vllm}
+    serve_args: "--max-num-seqs 64  --port=1"
+  - match: {job: vllm}
+    slo: {ttft_p99: 2}
+  - match: {job: vllm, engine: "1"}
+    serve_args: "--max-num-seqs 32"
+"""
+    known = Knowledge(loaded(tmp_path, text))
+    assert "--max-num-seqs 64  --port=1" == known.serve_args(Target.of({"job": "vllm"}))
+    assert "--max-num-seqs 32" == known.serve_args(Target.of({"job": "vllm", "engine": "1"}))
+    assert known.serve_args(Target.of({"job": "other"})) is None
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

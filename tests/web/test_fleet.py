@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from urllib.parse import parse_qsl
 
@@ -13,6 +14,7 @@ from tests.web.served import QUIET, SICK, SILENT, engines
 from palanca.model import Diagnosis
 from palanca.web.asked import AskedFleet, of_pairs
 from palanca.web.fleet import FleetView, fleet_view
+from palanca.web.pages import Frame, html
 
 
 def view(diagnosis: Diagnosis, query: str = "", time: float | None = None) -> FleetView:
@@ -105,3 +107,22 @@ def test_why_it_is_unknown() -> None:
     assert gap.lacks.endswith(")")
     assert made.unjudged == len({rule for one in made.gaps for rule, _ in one.rules}) or made.more_gaps
     assert 50 == made.rules
+
+
+@pytest.mark.parametrize("limit", [100, 1000])
+def test_a_thousand_engines(limit: int) -> None:
+    """Less than 200 ms of work, and less than 1 MB, as a page and as what is sent."""
+    wanted = AskedFleet(limit=limit)
+
+    def page() -> str:
+        made = fleet_view(fleet(1000), shipped(), wanted)
+        return html("fleet.html", Frame("Fleet", "", kept=()), view=made, wanted=wanted, causes=())
+
+    def work() -> float:
+        begin = time.thread_time()
+        page()
+        return time.thread_time() - begin
+
+    assert limit == page().count('<tr><td><span class="badge')
+    assert len(page().encode()) < 1_000_000
+    assert min(work() for _ in range(5)) < 0.2

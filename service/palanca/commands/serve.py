@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from palanca.model import Catalogue, Diagnosis
 
 DEMO_INTERVAL_S = 10.0
+DEMO_ARGUMENTS = "--block-size 32 --num-gpu-blocks-override 256 --max-num-seqs 64 --max-model-len 4096 --enforce-eager"
+"""With which the recorded server was started (examples/README.md)."""
 DEMO_BEGAN_S = 700.0
 """How far the first round has come when the demo begins: in the middle of the incident."""
 
@@ -50,25 +52,31 @@ def demo(
 ) -> None:
     """Serve a real incident, replayed for ever: polls, history, REST API, all as in earnest. No server is needed."""
     from palanca import logs
+    from palanca.advice.hardware import load_hardware
     from palanca.api.guard import Rules, own_hosts
     from palanca.app import life
     from palanca.app.server import Listen
     from palanca.app.service import Plan
     from palanca.daemon.watch import Duty, Watch
+    from palanca.facts import given, parse_serve_args
     from palanca.history.facade import History
     from palanca.history.store import HistoryStore
     from palanca.poll import Question
     from palanca.resources import shipped
+    from palanca.settings import Knowledge, TargetFacts
     from palanca.sources.loop import LoopSource
 
     logs.setup("console", "warning")
     catalogue = options.catalogue(rules)
     recording = shipped("examples") / "kv-saturated.om.gz"
     source = LoopSource(recording, start=time.time() - DEMO_BEGAN_S, clock=time.time)
-    duty = Duty("demo", source, Question(), DEMO_INTERVAL_S, windowed=False)
+    facts = given(catalogue, parse_serve_args(DEMO_ARGUMENTS), "examples/README.md")
+    knowledge = Knowledge((TargetFacts({}, facts, DEMO_ARGUMENTS),))
+    duty = Duty("demo", source, Question(settings=knowledge.facts), DEMO_INTERVAL_S, windowed=False)
     watch = Watch(duty, catalogue, clock=time.time, timer=time.monotonic)
     host = "127.0.0.1"
-    plan = Plan(catalogue, [watch], Rules(hosts=own_hosts(host, None)))
+    hardware = load_hardware([shipped("rules"), *([rules] if rules else [])])
+    plan = Plan(catalogue, [watch], Rules(hosts=own_hosts(host, None)), knowledge=knowledge, hardware=hardware)
     with tempfile.TemporaryDirectory(prefix="palanca-demo-") as folder:
         history = History(HistoryStore(Path(folder) / "palanca.db"), time.time, time.monotonic)
         life.run(plan, history, Listen(host, port), _told(first=True), reload=None)
@@ -78,7 +86,7 @@ def _told(*, first: bool) -> Told:
     from palanca.app.life import Told
 
     def address(url: str) -> None:
-        typer.echo(f"palanca serves at {url} (Ctrl-C ends it): {url}/diagnose, {url}/docs", err=True)
+        typer.echo(f"palanca serves at {url} (Ctrl-C ends it); for programs {url}/diagnose and {url}/docs", err=True)
 
     return Told(address, _print if first else None)
 
