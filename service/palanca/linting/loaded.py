@@ -14,7 +14,7 @@ def read(groups: Sequence[Mapping[str, Any]]) -> tuple[RuleSource, ...]:
     for group in groups:
         path = str(group.get("file") or "rules")
         files.setdefault(path, []).extend(_rules(path, group))
-    return tuple(RuleSource(path, tuple(rules)) for path, rules in files.items() if rules)
+    return tuple(RuleSource(path, tuple(rules)) for path, rules in files.items())
 
 
 def _rules(path: str, group: Mapping[str, Any]) -> Iterator[LintRule]:
