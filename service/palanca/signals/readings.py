@@ -12,7 +12,7 @@ from palanca.model import Readings, SignalReadings, State, Target, VllmVersion
 from palanca.signals.identity import ServerIndex, server_of
 from palanca.signals.leaves import MISSING, Leaf, compose, missing
 from palanca.signals.samples import HEARTBEAT, larger
-from palanca.signals.versions import VersionTable, available
+from palanca.signals.versions import VersionTable, available, counts, releases_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -167,6 +167,7 @@ def _measured(context: _Context, signal: Signal) -> SignalReadings:
     states = _states(context, values, gone, family)
     if len(composition.leaves) == 1:
         states = np.where(_impossible(signal, values) & ~gone, State.ABSENT, states).astype(np.uint8)
+    _mark_uncounted(context, states, values, signal)
     if signal.quantile is not None:
         _mark_bounds(context, states, values, signal.family or "")
     values = np.where(states >= State.ABSENT, np.nan, values)
@@ -251,6 +252,17 @@ def _lacking(context: _Context, target: Target, version: VllmVersion | None, fam
         return State.STALE
     by_design = family.only_if is not None or (family.prefixed and not available(family.names, version))
     return State.NOT_APPLICABLE if by_design else State.ABSENT
+
+
+def _mark_uncounted(context: _Context, states: NDArray[np.uint8], values: Array, signal: Signal) -> None:
+    """What no release that the target can be running counts is not 0, unless it is there all the same."""
+    families = context.catalogue.metrics.families
+    asked = [(signal.family or "", signal.where), (signal.per or "", signal.per_where)]
+    for row, version in enumerate(context.versions):
+        releases = releases_of(version)
+        if not all(counts(families[family], where, releases) for family, where in asked if where):
+            shown = (states[row] < State.ABSENT) & (values[row] > 0)
+            states[row][~shown] = State.NOT_APPLICABLE
 
 
 def _mark_bounds(context: _Context, states: NDArray[np.uint8], values: Array, family: str) -> None:
