@@ -14,9 +14,8 @@ from palanca.alerting import conditions, names
 from palanca.alerting.conditions import Part
 from palanca.releases import Release
 from palanca.signals.identity import COPY_LABELS, PROCESS_LABEL
-from palanca.signals.leaves import Leaf, compose
+from palanca.signals.leaves import Leaf, compose, possible_range
 from palanca.signals.promql import PromQL
-from palanca.signals.readings import possible_range
 from palanca.signals.samples import HEARTBEAT
 from palanca.signals.versions import counts
 

@@ -10,7 +10,7 @@ import numpy as np
 from palanca import expressions
 from palanca.model import Readings, SignalReadings, State, Target, VllmVersion
 from palanca.signals.identity import ServerIndex, server_of
-from palanca.signals.leaves import MISSING, Leaf, compose, missing
+from palanca.signals.leaves import MISSING, Leaf, compose, missing, possible_range
 from palanca.signals.samples import HEARTBEAT, larger
 from palanca.signals.versions import VersionTable, available, counts, releases_of
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-_GAUGES = frozenset({"avg", "max", "min", "now"})
-_ROUNDING = 0.01
 STALE_AFTER_S = 300.0
 """A target without a sample for longer than Prometheus' lookback is stale."""
 
@@ -188,13 +186,6 @@ def _replaced(targets: Sequence[Target], gone: NDArray[np.bool_]) -> NDArray[np.
     return np.stack([alive[server] for server in servers]) if servers else np.zeros_like(gone)
 
 
-def possible_range(signal: Signal) -> tuple[float | None, float | None]:
-    """Smallest and largest value that a signal of one leaf can have; None where there is no bound."""
-    if signal.kind not in _GAUGES:
-        return None, None
-    return 0.0, 1 + _ROUNDING if signal.unit == "ratio" else None
-
-
 def _impossible(signal: Signal, values: Array) -> NDArray[np.bool_]:
     """Where one leaf says nothing: only what divides may be NaN or infinite, no gauge is below 0, no share above 1."""
     if signal.quantile is not None:
@@ -306,4 +297,4 @@ def _expression(context: _Context, signal: Signal, done: dict[str, SignalReading
     return SignalReadings(np.where(states >= State.ABSENT, np.nan, values), states, window)
 
 
-__all__ = ["HEARTBEAT", "larger", "possible_range", "read"]
+__all__ = ["HEARTBEAT", "larger", "read"]
