@@ -22,22 +22,22 @@ BACK = 30 + AWAY
 SERVER = '{instance="a:8000", job="pods", model_name="%s"}'
 
 
-def remembered(tmp_path: Path, up: int, alive: str, *seen: str) -> str:
-    """Let promtool ask for what is remembered two minutes after the gap, and show what it found instead of nothing."""
+def remembered(tmp_path: Path, up: int, alive: str, *seen: str, minute: int = BACK + 2) -> str:
+    """Let promtool ask for what is remembered, by default two minutes after the gap; what it found."""
     rule = next(
         one
         for one in guards.group(Matrix(shipped(), Options())).rules
         if isinstance(one, RecordingRule) and one.record == names.SERVER
     )
     inputs = [
-        {"series": 'up{instance="a:8000", job="pods"}', "values": f"1x30 _x{AWAY} {up}x20"},
+        {"series": 'up{instance="a:8000", job="pods"}', "values": f"1x30 _x5 {up}x60"},
         {"series": names.GUARDED, "values": alive},
         *(
             {"series": names.SERVER + series, "values": values}
             for series, values in zip(seen[::2], seen[1::2], strict=True)
         ),
     ]
-    check = {"expr": rule.expr, "eval_time": f"{BACK + 2}m", "exp_samples": []}
+    check = {"expr": rule.expr, "eval_time": f"{minute}m", "exp_samples": []}
     return replays.promtool(tmp_path, "groups: []\n", 60, inputs, [check])
 
 
@@ -56,6 +56,14 @@ def test_a_server_that_answers_after_the_gap_is_what_it_shows(tmp_path: Path) ->
 
 def test_without_a_gap_the_memory_ends_with_the_target(tmp_path: Path) -> None:
     assert remembered(tmp_path, 0, "1x90", SERVER % "m", RECORDED) == ""
+
+
+def test_a_gap_that_a_query_does_not_look_back_over(tmp_path: Path) -> None:
+    """Six minutes, just after the start and until every target was scraped."""
+    short = "1x30 _x6 1x40"
+    for minute in (38, 44):
+        assert 'model_name="m"' in remembered(tmp_path, 0, short, SERVER % "m", RECORDED, minute=minute)
+    assert remembered(tmp_path, 0, short, SERVER % "m", RECORDED, minute=60) == ""
 
 
 def test_the_newest_model_alone_is_known(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from palanca.alerting import names, wording
 from palanca.alerting.rules import AlertRule, Group, RecordingRule
 from palanca.moments import duration
+from palanca.signals.functions import LOOKBACK_MS
 from palanca.signals.identity import COPY_LABELS
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ AWAY_S = 3600.0
 """How long Prometheus itself may be away until it has forgotten which servers were vLLM's and are down."""
 RETURN_S = 600.0
 """How long after that it remembers: until every target was scraped, at any sensible interval."""
+LOOKBACK_S = LOOKBACK_MS / 1000
 JUDGED_S = 86400.0
 """Time over which a job is judged to be vLLM's or not."""
 CAUSE = "metrics-missing"
@@ -69,11 +71,15 @@ class _Targets:
     # --- memory ----------------------------------------------------------------------------------
 
     def memory(self) -> tuple[RecordingRule, ...]:
-        """Which servers and jobs are vLLM's, each after what it is computed from."""
+        """Which servers and jobs are vLLM's, each after what it is computed from.
+
+        The value of the evaluation before is there for as long as a query looks back; after a longer time without
+        Prometheus, which shows in the evaluations that are lacking, what was down then is looked up.
+        """
         seen, on_server = names.SERVER, f"on ({_ON_SERVER})"
-        before = (
-            f"(last_over_time({seen}[{duration(AWAY_S)}]) unless on () {names.GUARDED} offset {duration(RETURN_S)})"
-        )
+        evaluated = f"count_over_time({names.GUARDED}[{duration(RETURN_S + LOOKBACK_S)}])"
+        always = f"{evaluated} > {RETURN_S / INTERVAL_S + 1:g}"
+        before = f"(last_over_time({seen}[{duration(AWAY_S)}]) unless on () ({always}))"
         newest = f"{before} == {on_server} group_left () max by ({_ON_SERVER}) ({before})"
         known = f"({seen} and {on_server} {self._reached})"
         was_down = f"(({newest}) and {on_server} {self._reached} == 0)"
