@@ -62,14 +62,11 @@ def _labels_of_none(made: Effective, at: Keys, match: Mapping[str, str]) -> Iter
 
 
 def _labels_of_alerts(made: Effective, at: Keys, match: Mapping[str, str]) -> Iterator[str]:
-    """Labels that what palanca finds does not have, though the alerts that tell of it do."""
+    """Values that no alert of palanca has."""
     for label, value in match.items():
         if label in _CLOSED and value not in _CLOSED[label]:
             message = f"no alert of palanca has the {label} {value!r}: this fits alerts of others only"
             yield str(made.fault((*at, label), message, nearest(value, dict.fromkeys(_CLOSED[label]))))
-        elif label in _KEYS and label != "alertname":  # which guards and alerts of others have too
-            message = f"{label} is no label of an engine: this fits alerts only while palanca finds nothing there"
-            yield str(made.fault((*at, label), message, _instead(label, value)))
 
 
 def _instead(label: str, value: str) -> str:
