@@ -206,13 +206,17 @@ def test_how_fast() -> None:
 
 
 def test_guards_that_say_the_same() -> None:
-    """By the names that the alerts have: one message for a model, and none twice for a server without series."""
+    """By the names that the alerts have: one message for a model or job, none twice for a server without series."""
     rules = yaml.safe_load(alertmanager(shipped(), Routing(), "Llm"))["inhibit_rules"]
-    model, missing = rules[-2:]
+    model, job, missing = rules[-3:]
     assert (['alertname="LlmModelDown"'], ['alertname="LlmTargetDown"']) == (
         model["source_matchers"], model["target_matchers"],
     )  # fmt: skip
     assert ["cluster", "namespace", "job", "model_name"] == model["equal"]
+    assert (['alertname="LlmJobDown"'], ['alertname="LlmTargetNeverUp"']) == (
+        job["source_matchers"], job["target_matchers"],
+    )  # fmt: skip
+    assert ["cluster", "namespace", "job"] == job["equal"]
     assert ['alertname="LlmUpWithoutSeries"'] == missing["target_matchers"]
     assert ["cluster", "namespace", "job", "instance"] == missing["equal"]
 

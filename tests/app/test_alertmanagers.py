@@ -18,9 +18,10 @@ from tests.serving import silent, until
 from tests.settings.files import secret
 
 from palanca.api.guard import Rules
-from palanca.app.alertmanagers import Contacts
+from palanca.app.alertmanagers import Alertmanagers, Contacts
 from palanca.app.service import Plan, Service, asgi
 from palanca.app.telling import Telling
+from palanca.daemon.snapshot import taken
 from palanca.history.disabled import NoHistory
 from palanca.history.facade import History
 from palanca.history.store import HistoryStore
@@ -161,6 +162,32 @@ def test_a_reload() -> None:
             await soon(lambda: posted(second))
 
         lived(service, work)
+
+
+def test_a_rule_that_is_kept_firing() -> None:
+    """Nothing is sent of a lapse that is shorter than ``keep_firing_for``; its end is."""
+    clock, catalogue = Clock(), few()
+    catalogue = replace(catalogue, rules=(catalogue.rules[0].model_copy(update={"keep_firing_for": 60.0}),))
+    firing = watching(Recorded(clock))
+    firing.poll()
+    diagnosis = firing.view.diagnosis
+    assert diagnosis is not None
+    gone = tuple(replace(report, findings=()) for report in diagnosis.targets)
+    with answering(fake) as canned:
+        alertmanagers = Alertmanagers(Telemetry(clock), lambda: catalogue, clock)
+        alertmanagers.use(contacts(canned.url, silences=False))
+        try:
+            alertmanagers.published(taken(diagnosis, 1))
+            until(lambda: posted(canned), 10)
+            alertmanagers.published(taken(replace(diagnosis, time=diagnosis.time + 30, targets=gone), 2))
+            until(lambda: any(one.lapsed is not None for one in alertmanagers._episodes.values()), 10)
+            alertmanagers.published(taken(replace(diagnosis, time=diagnosis.time + 60, targets=gone), 3))
+            assert 1 == len(posted(canned))
+            alertmanagers.published(taken(replace(diagnosis, time=diagnosis.time + 90, targets=gone), 4))
+            until(lambda: len(posted(canned)) == 2, 10)
+            assert {} == alertmanagers._episodes
+        finally:
+            alertmanagers.stop()
 
 
 # --- settings ----------------------------------------------------------------------------------------

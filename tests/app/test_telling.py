@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 from datetime import UTC, time
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -10,11 +11,12 @@ from zoneinfo import ZoneInfo
 import pytest
 from tests.app.test_assembly import EU, made
 from tests.notify.rooms import Clock
-from tests.servers import free_port
+from tests.servers import Reply, Request, answering, free_port
 from tests.serving import PALANCA, environment
 from tests.settings.files import faults, loaded, secret, settings, written
 from tests.slack import CHANNEL, TOKEN, FakeSlack, slack
 
+from palanca.app.telling import TRIED_AT_ONCE, trial
 from palanca.errors import UsageError
 from palanca.notify.routing import Quiet, Route, Routing
 from palanca.notify.slack import Bot, IncomingWebhook
@@ -177,9 +179,9 @@ def test_each_receiver_is_tried(tmp_path: Path) -> None:
     with slack(clock=Clock(), pace=0.0) as fake:
         done = tried(tmp_path, notify(tmp_path, fake))
         assert ["Test message of palanca: nothing is wrong"] * 2 == fake.titles
-        assert "`bot`" in fake.messages[1].whole
+        (bot,) = [one for one in fake.messages if "`bot`" in one.whole]
     assert 1 == done.returncode
-    assert f"hook: sent\nbot: sent, channel {CHANNEL}, ts {fake.messages[1].ts}\n" == done.stdout
+    assert f"hook: sent\nbot: sent, channel {CHANNEL}, ts {bot.ts}\n" == done.stdout
     assert "pager: not sent: the webhook pager cannot be reached: connection refused\n" == done.stderr
 
 
@@ -192,6 +194,33 @@ def test_one_receiver(tmp_path: Path) -> None:
         assert 1 == len(fake.messages)
         done = tried(tmp_path, config, "--receiver", "none")
     assert (2, "palanca: there is no receiver 'none'; one of hook, bot, pager\n") == (done.returncode, done.stderr)
+
+
+def test_all_are_asked_at_once(tmp_path: Path) -> None:
+    """The first one answers after all others, and is told first all the same; so many at a time and no more."""
+    count, first = TRIED_AT_ONCE + 4, threading.Event()
+    lock, waiting, most, done = threading.Lock(), 0, 0, 0
+
+    def reply(request: Request) -> Reply:
+        nonlocal waiting, most, done
+        with lock:
+            waiting += 1
+            most = max(most, waiting)
+        if request.path == "/0":
+            assert first.wait(30), "the others wait for the first one"
+        with lock:
+            waiting, done = waiting - 1, done + 1
+            if done == count - 1:
+                first.set()
+        return Reply()
+
+    with answering(reply) as server:
+        hooks = ", ".join(f"{{name: n{one}, url: '{server.url}/{one}'}}" for one in range(count))
+        found = [
+            (one.receiver, one.error) for one in trial(loaded(tmp_path, f"notify: {{webhooks: [{hooks}]}}"), [], 0.0)
+        ]
+    assert [(f"n{one}", None) for one in range(count)] == found
+    assert 1 < most <= TRIED_AT_ONCE
 
 
 def test_nobody_to_tell(tmp_path: Path) -> None:

@@ -54,6 +54,28 @@ def test_what_can_be_read_is_checked_beside_what_cannot(tmp_path: Path) -> None:
     assert [f"{tmp_path}/b.yml"] == [one["file"] for one in document["unreadable"]]
 
 
+def test_a_link_that_leads_nowhere(tmp_path: Path) -> None:
+    """A file in a folder that cannot be read fails the check, however good the others are."""
+    (tmp_path / "a.yml").write_text(CLEAN)
+    (tmp_path / "b.yml").symlink_to("gone.yml")
+    done = palanca("alerts", "check", tmp_path)
+    assert 2 == done.returncode
+    assert f"palanca: {tmp_path}/b.yml: cannot be read: No such file or directory\n" == done.stderr
+
+
+def test_an_empty_file_is_told_and_is_no_fault(tmp_path: Path) -> None:
+    """As promtool has it; in a folder and by its name."""
+    (tmp_path / "a.yml").write_text(CLEAN)
+    (tmp_path / "b.yml").write_text("")
+    for path in (tmp_path, tmp_path / "b.yml"):
+        done = palanca("alerts", "check", path)
+        assert (0, "") == (done.returncode, done.stderr)
+        assert f"{tmp_path}/b.yml:1:1: info: the file is empty: Prometheus loads it" in done.stdout
+    github = palanca("alerts", "check", tmp_path, "--format", "github")
+    assert f"::notice file={tmp_path}/b.yml,line=1,col=1,title=empty-file::the file is empty" in github.stdout
+    assert 1 == palanca("alerts", "check", tmp_path, "--fail-on", "info").returncode
+
+
 def test_errors_come_before_what_was_found(tmp_path: Path) -> None:
     """As both are read in one terminal; where nothing could be read, nothing is said of findings."""
     (tmp_path / "a.yml").write_text(CLEAN)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.linting.linted import GOOD, file_of, ids, linted, vocabulary
+from tests.permissions import nobody
+from tests.servers import tool
 
 from palanca.errors import RuleFileError
 from palanca.linting import lint, loaded
@@ -142,7 +146,6 @@ def test_comments_silence_checks() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "holds no rules"),
         ("just: words\n", "holds no rules"),
         ("groups: [\n", "rules.yml:2:1: not YAML"),
         ("a: b: c\n", "rules.yml:1:5: not YAML"),
@@ -240,9 +243,56 @@ def test_files_and_folders(tmp_path: Path) -> None:
     assert ["gone.yml: cannot be read: No such file or directory", "values.yaml: holds no rules"] == sorted(
         f"{one.path.name}: {one.message}" for one in named.faults
     )
+    assert ["-: holds no rules"] == [f"{one.path}: {one.message}" for one in read_files(["-"], lambda: b"").faults]
     (tmp_path / "empty").mkdir()
     (fault,) = read_files([str(tmp_path / "empty")], lambda: b"").faults
     assert "no file in it holds rules" == fault.message
+
+
+def test_links_and_folders_that_cannot_be_read(tmp_path: Path) -> None:
+    """A rule file that was moved away, a link to itself, and a folder of somebody else are told; a pipe is no file."""
+    (tmp_path / "good.yml").write_text(file_of({"expr": DEAD}))
+    (tmp_path / "gone.yml").symlink_to("moved.yml")
+    (tmp_path / "linked.yml").symlink_to("good.yml")
+    (tmp_path / "self.yaml").symlink_to("self.yaml")
+    os.mkfifo(tmp_path / "pipe.yml")
+    (tmp_path / "folder.yml").mkdir()
+    read = read_files([str(tmp_path)], lambda: b"")
+    assert ["good.yml", "linked.yml"] == [Path(one.path).name for one in read.sources]
+    assert [
+        "gone.yml: cannot be read: No such file or directory",
+        "self.yaml: cannot be read: Too many levels of symbolic links",
+    ] == [f"{one.path.name}: {one.message}" for one in read.faults]
+
+
+def test_a_folder_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "good.yml").write_text(file_of({"expr": DEAD}))
+    (tmp_path / "secret").mkdir(mode=0o000)
+    with nobody(tmp_path):
+        read = read_files([str(tmp_path)], lambda: b"")
+    assert (1, ["secret: cannot be read: Permission denied"]) == (
+        len(read.sources), [f"{one.path.name}: {one.message}" for one in read.faults],
+    )  # fmt: skip
+
+
+EMPTY = ["", "\n  \n", "# nothing yet\n", "---\n", "---\n---\n", "{}\n", "groups:\n", "groups: []\n"]
+EMPTY += ["groups: [{name: g, rules: []}]\n", "groups:\n- name: g\n"]
+OTHER = ["just: words\n", "[]\n", "text\n", "groups: [a, b]\n", "groups: []\nother: 1\n"]
+
+
+@pytest.mark.parametrize("text", EMPTY + OTHER)
+def test_empty_files_are_those_of_promtool(tmp_path: Path, text: str) -> None:
+    """What promtool takes for a file without rules is one, and what it refuses is not."""
+    (tmp_path / "rules.yml").write_text(text)
+    done = subprocess.run(
+        [tool("promtool"), "check", "rules", "rules.yml"],
+        cwd=tmp_path, check=False, capture_output=True, text=True, timeout=30,
+    )  # fmt: skip
+    assert (text in EMPTY, text in EMPTY) == (done.returncode == 0, "0 rules found" in done.stdout)
+    for path in (tmp_path, tmp_path / "rules.yml"):
+        read = read_files([str(path)], lambda: b"")
+        assert [()] * (text in EMPTY) == [one.rules for one in read.sources]
+        assert (text in OTHER) == bool(read.faults)
 
 
 # --- whatever there is -----------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import time
@@ -558,6 +559,48 @@ def test_a_receiver_that_is_back_before_its_last_message_has_arrived(room: Rooms
         slow.answer.set()
         made.dispatcher.stop()
     assert [[RULE], ["b-rule"]] == [[one.notice.rule for one in ear.heard if one.notice] for ear in (slow, other)]
+
+
+def sending() -> set[str]:
+    """The threads that send, by the names of their receivers."""
+    begin = "palanca-notify "
+    return {one.name.removeprefix(begin) for one in threading.enumerate() if one.name.startswith(begin)}
+
+
+def test_the_thread_of_a_receiver_that_is_gone_ends(room: Rooms) -> None:
+    """After its last message; and when it comes back it is sent to again."""
+    slow, other, back = Hanging(), Ear(), Ear()
+    made = room(mailbox(slow, "slow"), mailbox(other, "other"), timer=monotonic)
+    made.see(0, BAD)
+    made.dispatcher.start()
+    try:
+        until(lambda: slow.asked.is_set() and other.heard)
+        assert {"slow", "other"} == sending()
+        made.boxes = ()
+        made.dispatcher.replace(())
+        until(lambda: sending() == {"slow"})
+        slow.answer.set()
+        until(lambda: not sending())
+        made.boxes = (mailbox(back, "other"),)
+        made.dispatcher.replace(made.boxes)
+        made.see(1, (firing(), firing("b-rule")))
+        made.dispatcher.nudge()
+        until(lambda: "b-rule" in [one.notice.rule for one in back.heard if one.notice])
+        assert {"other"} == sending()
+    finally:
+        slow.answer.set()
+        made.dispatcher.stop()
+    assert [1, 1] == [len(ear.heard) for ear in (slow, other)]
+
+
+def test_receivers_that_go_while_nothing_runs(room: Rooms) -> None:
+    """Turns by hand let go of them as well."""
+    ears = {name: Ear() for name in "ab"}
+    made = room(*(mailbox(ear, name) for name, ear in ears.items()))
+    made.dispatcher.replace((mailbox(ears["b"], "b"),))
+    made.see(0, BAD)
+    made.run()
+    assert ({"b"}, [0, 1]) == (set(made.dispatcher._senders), [len(ear.heard) for ear in ears.values()])
 
 
 def test_a_receiver_that_comes_later(room: Rooms) -> None:

@@ -11,6 +11,7 @@ from tests.render.builders import saturated, target
 from palanca.model import Finding, SourceInfo, Target, scope_of
 from palanca.notify.alert_groups import Accused, Alert, AlertGroup, EnrichedGroup, Explained, State
 from palanca.notify.group_notices import notice_of
+from palanca.notify.routing import Route
 from palanca.render.notice import Places, subject
 
 PLACES = Places("https://palanca.example.com", alertmanager="https://alerts.example.com")
@@ -56,6 +57,13 @@ def test_engines_that_are_known() -> None:
     assert NOW - 600.0 == notice.since
     assert notice.links.diagnose is not None
     assert "VllmKvCacheSaturated" in str(notice.links.silence)
+
+
+def test_labels_that_routes_ask_for() -> None:
+    """Of the engine, and those that its alerts share."""
+    notice = notice_of(enriched((target(0), saturated())), PLACES)
+    assert {**LABELS, **target(0).as_dict()} == notice.labels
+    assert Route(("a",), match={"alertname": LABELS["alertname"], "instance": target(0).get("instance")}).fits(notice)
 
 
 def test_what_it_speaks_of() -> None:

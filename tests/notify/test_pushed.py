@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 from tests.api.apps import fleet, odd
 from tests.engines import shipped
 
-from palanca.model import Diagnosis
-from palanca.notify.pushed import LONGEST_TEXT, PushedAlert, pushed
+from palanca.model import Catalogue, Diagnosis
+from palanca.notify.pushed import LONGEST_TEXT, PushedAlert, moved_on, pushed
 
 RULE = "kv-cache-saturated"
 
 
 def alerts(diagnosis: Diagnosis | None = None, url: str | None = "https://p.example/") -> list[PushedAlert]:
-    return pushed(diagnosis or fleet(), shipped(), {RULE}, url)
+    return pushed(moved_on({}, diagnosis or fleet(), shipped(), {RULE}).values(), shipped(), url)
+
+
+def fired(diagnosis: Diagnosis) -> list[PushedAlert]:
+    """The alerts of one diagnosis, with links to a service of tests."""
+    return alerts(diagnosis, "http://p")
 
 
 def test_one_for_each_firing_finding() -> None:
@@ -23,7 +29,8 @@ def test_one_for_each_firing_finding() -> None:
     firing = [one.target.get("instance") for one in diagnosis.targets for f in one.findings if f.rule == RULE]
     assert firing == [one.labels["instance"] for one in alerts()]
     assert {"PalancaKvCacheSaturated"} == {one.labels["alertname"] for one in alerts()}
-    assert [] == pushed(diagnosis, shipped(), (), None)
+    assert {} == moved_on({}, diagnosis, shipped(), ())
+    assert [] == pushed(moved_on({}, diagnosis, shipped(), {RULE}).values(), replace(shipped(), rules=()), None)
     first = diagnosis.targets[0]
     pending = replace(first, findings=tuple(replace(one, state="pending") for one in first.findings))
     assert [] == alerts(replace(diagnosis, targets=(pending,)))
@@ -55,6 +62,50 @@ def test_since_when() -> None:
         findings = tuple(replace(one, since=since, for_s=for_) for one in first.findings)
         made = alerts(replace(diagnosis, targets=(replace(first, findings=findings),)))
         assert [expected] == [one.starts for one in made]
+
+
+def kept(seconds: float) -> Catalogue:
+    """The shipped rules, of which one is kept firing."""
+    rules = tuple(
+        one.model_copy(update={"keep_firing_for": seconds}) if one.id == RULE else one for one in shipped().rules
+    )
+    return replace(shipped(), rules=rules)
+
+
+def at(later: float, state: Literal["firing", "pending", "gone"]) -> Diagnosis:
+    """The diagnosis so many seconds later, with that state of all findings."""
+    diagnosis = fleet()
+    since = diagnosis.time + later - 1.0
+    targets = tuple(
+        replace(
+            report,
+            findings=() if state == "gone" else tuple(replace(f, state=state, since=since) for f in report.findings),
+        )
+        for report in diagnosis.targets
+    )
+    return replace(diagnosis, time=diagnosis.time + later, targets=targets)
+
+
+def test_keep_firing_for() -> None:
+    """What lapsed fires on for so long, as the same alert; so does what holds again meanwhile, if only pending."""
+    first, catalogue = alerts(), kept(90.0)
+    looks: list[tuple[float, Literal["firing", "pending", "gone"], bool]] = [
+        (30, "gone", True), (90, "gone", True), (100, "pending", True), (130, "gone", True), (150, "firing", True),
+        (180, "gone", True), (269, "gone", True), (270, "gone", False), (300, "pending", False),
+    ]  # fmt: skip
+    episodes = moved_on({}, fleet(), catalogue, {RULE})
+    for later, state, fires in looks:
+        episodes = moved_on(episodes, at(later, state), catalogue, {RULE})
+        made = pushed(episodes.values(), catalogue, "https://p.example/")
+        wanted = [(one.key, one.starts) for one in first] if fires else []
+        assert wanted == [(one.key, one.starts) for one in made], later
+
+
+def test_without_keep_firing_for() -> None:
+    """It is over with its condition."""
+    episodes = moved_on({}, fleet(), shipped(), {RULE})
+    assert [] == pushed(moved_on(episodes, at(30, "pending"), shipped(), {RULE}).values(), shipped(), None)
+    assert {} == moved_on(episodes, at(30, "gone"), shipped(), {RULE})
 
 
 def test_the_message() -> None:

@@ -15,6 +15,7 @@ import uvicorn
 from tests.alertmanagers import Running, serving, written
 from tests.api.apps import FakeSink, World, fleet, odd, world
 from tests.engines import shipped
+from tests.notify.test_pushed import fired
 from tests.notify.wires import Journal
 from tests.servers import Reply, answering, free_port
 from tests.serving import silent, until
@@ -26,7 +27,7 @@ from palanca.app.alertmanagers import SessionWire
 from palanca.errors import HistoryError
 from palanca.model import Diagnosis, Silenced
 from palanca.notify.alertmanager import Alertmanager, Pace, Pusher, SilenceReader
-from palanca.notify.pushed import PushedAlert, pushed
+from palanca.notify.pushed import PushedAlert
 from palanca.notify.silences import Marker, Muting
 from palanca.sources.session import Access
 
@@ -70,7 +71,7 @@ def firing(server: Running, test: str) -> list[dict[str, str]]:
 
 
 def wanted(test: str) -> list[PushedAlert]:
-    return pushed(of_now(fleet(), test), shipped(), {RULE}, "http://p")
+    return fired(of_now(fleet(), test))
 
 
 # --- pushing ---------------------------------------------------------------------------------------
@@ -122,7 +123,7 @@ def test_several_and_only_one_is_well(server: Running) -> None:
 
 def test_hostile_labels(server: Running) -> None:
     """Whatever labels engines have, Alertmanager takes their alerts, each by itself."""
-    alerts = pushed(of_now(odd(), "odd"), shipped(), {RULE}, "http://p")
+    alerts = fired(of_now(odd(), "odd"))
     with pushing(server.url) as pusher:
         pusher.want(alerts)
         until(lambda: len(firing(server, "odd")) == len(alerts))

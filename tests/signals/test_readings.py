@@ -263,6 +263,34 @@ def test_sparse_label_values() -> None:
     assert State.ABSENT == state([ALIVE], "finished_error")
 
 
+def test_label_values_that_a_release_does_not_count() -> None:
+    """Errors are counted from 0.13.0 on: before it nothing was counted, and 0 would look like a measurement."""
+    stopped = steady("vllm:request_success_total", 2, 600, finished_reason="stop")
+    failed = steady("vllm:request_success_total", 1, 600, finished_reason="error")
+    old = series("vllm:gpu_cache_usage_perc", [0.5] * 41)  # gone with 0.12.0
+
+    assert (2.0, State.OK) == one([ALIVE, old, stopped], "finished_stop")[:2]
+    assert State.NOT_APPLICABLE == state([ALIVE, old, stopped], "finished_error")
+    assert State.NOT_APPLICABLE == state([ALIVE, old], "finished_error")
+    assert State.NOT_APPLICABLE == state([ALIVE, old, stopped], "finished_error", end=1000)
+    # A build that counts them is believed, at the steps at which it does.
+    assert (1.0, State.OK) == one([ALIVE, old, stopped, failed], "finished_error")[:2]
+
+
+def test_label_values_of_a_rolling_upgrade() -> None:
+    """Each engine by its own release, and one whose release is not known counts whatever there is."""
+    other = {**ENGINE, "instance": "b:1"}
+    found = [ALIVE, series("vllm:gpu_cache_usage_perc", [0.5] * 41)]
+    found += [series(RUNNING, [7] * 41, other), series("vllm:kv_cache_usage_perc", [0.5] * 41, other)]
+    for labels in (ENGINE, other):
+        found.append(steady("vllm:request_success_total", 2, 600, labels, finished_reason="stop"))
+    made = readings(found)
+    states = {
+        target.get("instance"): made.signals["finished_error"].states[row, 0] for row, target in enumerate(made.targets)
+    }
+    assert {"a:8000": State.NOT_APPLICABLE, "b:1": State.OK} == states
+
+
 def test_server_wide_signals() -> None:
     """They are joined on job and instance, for each engine of the server; other clusters do not count."""
     found = [

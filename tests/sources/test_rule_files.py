@@ -86,7 +86,7 @@ def test_rules_that_are_loaded() -> None:
         live = look(client, sources, vocabulary(), lambda: AT)
     assert (frozenset(), frozenset()) == (live.asked, live.dead)
     report = lint(sources, vocabulary(), live=live)
-    assert ["removed-name", "incomplete-alert", "absent-guard"] == ids(report.findings)
+    assert ["removed-name", "incomplete-alert", "absent-guard", "empty-file"] == ids(report.findings)
 
 
 def test_a_prometheus_that_is_down() -> None:

@@ -151,22 +151,19 @@ def inhibitions(catalogue: Catalogue, routing: Routing) -> list[dict[str, object
 
 
 def _guards(prefix: str) -> list[dict[str, object]]:
-    """A model that is down says it of its servers; a rule of the matrix tells more than the guard that outlives it."""
-    model, server, missing = (
-        _is("alertname", names.alert_name(one, prefix))
-        for one in (names.MODEL_DOWN, names.TARGET_DOWN, names.SERIES_MISSING)
+    """A model or job that is down says it of its servers; a rule tells more than the guard that outlives it."""
+
+    def guard(name: str) -> str:
+        return _is("alertname", names.alert_name(name, prefix))
+
+    every = (
+        (guard(names.MODEL_DOWN), names.TARGET_DOWN, names.SCOPE),
+        (guard(names.JOB_DOWN), names.TARGET_NEVER_UP, names.JOB_JOIN),
+        (_is(names.RULE, "metrics-missing"), names.SERIES_MISSING, names.SERVER_JOIN),
     )
     return [
-        {
-            "source_matchers": [model],
-            "target_matchers": [server],
-            "equal": list(names.SCOPE),
-        },
-        {
-            "source_matchers": [_is(names.RULE, "metrics-missing")],
-            "target_matchers": [missing],
-            "equal": list(names.SERVER_JOIN),
-        },
+        {"source_matchers": [source], "target_matchers": [guard(target)], "equal": list(equal)}
+        for source, target, equal in every
     ]
 
 

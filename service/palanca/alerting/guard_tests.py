@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from palanca.alerting import itself, names
+from palanca.alerting import guards, itself, names
 from palanca.alerting.notation import PLAIN, constant, expected, fitting, line, rising
 from palanca.moments import duration
 from palanca.signals.identity import COPY_LABELS
 from palanca.signals.promql import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from palanca.alerting.matrix import Matrix
 
 _STEP_S = 60.0
-_CHANGE, _AWAY, _BACK, _END = 5, 30, 42, 75
-"""Minutes: the last one before all changes; from when till when some target is not there; later than an hour after."""
-_EARLY, _SOON, _LATE = 8, 20, 72
-"""Minutes: within every ``for`` after the change; after some; after all, and when an hour of series is over."""
+_CHANGE, _AWAY, _BACK, _TURN, _END = 5, 30, 42, 60, 160
+"""Minutes: an early change; from when till when some target is not there; a change after an hour; the end."""
+_MOMENTS = (8, 20, 78, 96, 140)
+"""Minutes at which the guards of servers are asked for."""
 _SHORT, _LONG = 18, 35
 """Minutes in which guards of palanca fire: most of them, and all."""
 
@@ -30,17 +30,25 @@ _DIES_UNSEEN = (
     f"{constant(1, _CHANGE)} {constant(0, _AWAY - _CHANGE - 2)} _x{_BACK - _AWAY + 1} {constant(0, _END - _BACK - 1)}"
 )
 _ENDS = f"{constant(1, _CHANGE)} stale"
-_BEGINS = f"_x{_CHANGE} {constant(1, _END - _CHANGE)}"
+_REUSED = f"{_ENDS} _x3 {constant(1, _END)}"
+_ENDS_LATE = f"{constant(1, _TURN)} stale"
+_DIES_LATE = f"{constant(1, _TURN)} {constant(0, _END)}"
+_RENAMED = f"_x{_CHANGE + 1} {constant(1, _TURN - _CHANGE - 1)} stale"
+_LATER, _LATER_DOWN = (f"_x{_TURN - _CHANGE} {constant(value, _END)}" for value in (1, 0))
 
 
 @dataclass(frozen=True)
 class _Server:
-    """A server: its ``up``, its vLLM series (None without any), and the alerts on it when all is over."""
+    """A server: its ``up``, its vLLM series (None without any), and the minutes within which alerts on it fire."""
 
     labels: Mapping[str, str]
     up: str
     series: str | None = None
-    alerts: frozenset[str] = frozenset()
+    alerts: Mapping[str, range] = field(default_factory=dict)
+
+
+def _from(minute: int) -> range:
+    return range(minute, _END)
 
 
 def tests(matrix: Matrix) -> list[dict[str, object]]:
@@ -49,7 +57,14 @@ def tests(matrix: Matrix) -> list[dict[str, object]]:
     labels = fitting(matrix.options.selector, PLAIN)
     pinned = {one.label for one in matrix.options.selector}
     if labels is not None and "instance" not in pinned:
-        made.append(_servers(matrix, [*_one_job(labels, pinned), *_other_jobs(matrix, labels, pinned)]))
+        told = guards.tells_jobs(matrix.options.selector)
+        made += [
+            _servers(matrix, "servers that are down or without series", _one_job(labels, pinned, told=told)),
+            _servers(matrix, "a job whose servers are replaced by some without series", _replaced(labels, told=told)),
+            _servers(matrix, "a rollout whose new servers do not come up", _rollout(labels)),
+            _servers(matrix, "a job that is down as a whole", _down(labels)),
+            _servers(matrix, "a job of which some servers are not vLLM's", _mixed(labels, told=told)),
+        ]
     return made
 
 
@@ -62,74 +77,99 @@ def _nothing(matrix: Matrix) -> dict[str, object]:
 # --- servers of vLLM -------------------------------------------------------------------------------------------------
 
 
-def _one_job(labels: Mapping[str, str], pinned: set[str]) -> Iterator[_Server]:
+def _server(labels: Mapping[str, str], host: str, up: str, series: str | None = None, /, **alerts: range) -> _Server:
+    return _Server({**labels, "instance": f"{host}:8000"}, up, series, {
+        name.replace("_", "-"): minutes for name, minutes in alerts.items()
+    })  # fmt: skip
+
+
+def _one_job(labels: Mapping[str, str], pinned: set[str], *, told: bool) -> Iterator[_Server]:
     """Servers of one model, most with series; one of another model, and one of another cluster."""
-
-    def server(host: str, up: str, series: str | None, *alerts: str, **more: str) -> _Server:
-        return _Server({**labels, "instance": f"{host}:8000", **more}, up, series, frozenset(alerts))
-
-    yield server("well", _ALWAYS, _ALWAYS)
-    yield server("dead", _DIES, _ENDS, names.TARGET_DOWN)
-    yield server("dead-unseen", _DIES_UNSEEN, _ENDS, names.TARGET_DOWN)
-    yield server("vanished", _ENDS, _ENDS)
-    yield server("muted", _ALWAYS, _ENDS, names.SERIES_MISSING)
-    yield server("mute", _ALWAYS, None, names.SERIES_MISSING)
-    yield server("never-up", _NEVER, None, names.TARGET_NEVER_UP)
+    soon = _from(20)
+    yield _server(labels, "well", _ALWAYS, _ALWAYS)
+    yield _server(labels, "dead", _DIES, _ENDS, target_down=soon)
+    never_up = {"target_never_up": _from(_BACK + 31)} if told else {}
+    yield _server(labels, "dead-unseen", _DIES_UNSEEN, _ENDS, target_down=range(20, _AWAY), **never_up)
+    yield _server(labels, "vanished", _ENDS, _ENDS)
+    yield _server(labels, "muted", _ALWAYS, _ENDS, up_without_series=soon)
+    yield _server(labels, "mute", _ALWAYS, None, **({"up_without_series": soon} if told else {}))
+    yield _server(labels, "never-up", _NEVER, None, **({"target_never_up": _from(31)} if told else {}))
     if pinned.isdisjoint(COPY_LABELS):
         for copy, up in (("x", _ALWAYS), ("y", _DIES)):
-            yield server("seen-by-one", up, _ALWAYS if up == _ALWAYS else _ENDS, prometheus_replica=copy)
+            copied = {**labels, "prometheus_replica": copy}
+            yield _server(copied, "seen-by-one", up, _ALWAYS if up == _ALWAYS else _ENDS)
     if "model_name" not in pinned:
-        yield server("alone", _DIES, _ENDS, names.TARGET_DOWN, names.MODEL_DOWN, model_name="other")
+        other = {**labels, "model_name": "other"}
+        yield _server(other, "alone", _DIES, _ENDS, target_down=soon, model_down=soon)
+        late, third = _from(_TURN + 6), {**labels, "model_name": "third"}
+        yield _server(labels, "renamed", _DIES_LATE, _ENDS)
+        yield _server(third, "renamed", _DIES_LATE, _RENAMED, target_down=late, model_down=late)
     if "cluster" not in pinned:
-        yield server("well", _ALWAYS, _ENDS, names.SERIES_MISSING, cluster="far")
+        yield _server({**labels, "cluster": "far"}, "well", _ALWAYS, _ENDS, up_without_series=soon)
 
 
-def _other_jobs(matrix: Matrix, labels: Mapping[str, str], pinned: set[str]) -> Iterator[_Server]:
-    """A job whose servers are all replaced by some without series, and one of which few servers are vLLM's."""
-    told = fitting(matrix.options.selector, {**labels, "job": "replaced"}) or labels
-    if "job" in pinned or told["job"] != "replaced":
-        return
-    yield _Server({**labels, "job": "replaced", "instance": "old:8000"}, constant(1, 2 * _CHANGE) + " stale", _ENDS)
-    yield _Server(
-        {**labels, "job": "replaced", "instance": "new:8000"}, _BEGINS, None, frozenset({names.SERIES_MISSING})
-    )
-    mixed = {**labels, "job": "mixed"}
-    yield _Server({**mixed, "instance": "vllm:8000"}, _ALWAYS, _ENDS, frozenset({names.SERIES_MISSING}))
-    for number in range(3):
-        yield _Server({**mixed, "instance": f"database-{number}:5432"}, _ALWAYS)
-    yield _Server({**mixed, "instance": "database-3:5432"}, _NEVER)
+def _replaced(labels: Mapping[str, str], *, told: bool) -> Iterator[_Server]:
+    """Where the selector does not tell, a job is vLLM's as long as it was for the most of the last day."""
+    till = _END if told else 2 * _TURN - 1
+    yield _server(labels, "old", _ENDS_LATE, _ENDS_LATE)
+    yield _server(labels, "mute", _LATER, None, up_without_series=range(_TURN + 10, till))
+    yield _server(labels, "starting", _LATER_DOWN, None, target_never_up=range(_TURN + 30, till))
 
 
-_WAITS = {
-    names.MODEL_DOWN: _SOON, names.TARGET_DOWN: _SOON, names.TARGET_NEVER_UP: _LATE, names.SERIES_MISSING: _SOON,
+def _rollout(labels: Mapping[str, str]) -> Iterator[_Server]:
+    yield _server(labels, "old", _ENDS_LATE, _ENDS_LATE)
+    yield _server(
+        labels, "starting", _LATER_DOWN, None, job_down=_from(_TURN + 16), target_never_up=_from(_TURN + 30)
+    )  # fmt: skip
+
+
+def _down(labels: Mapping[str, str]) -> Iterator[_Server]:
+    late = _from(_TURN + 6)
+    yield _server(labels, "only", _DIES_LATE, _ENDS_LATE, model_down=late, target_down=late)
+
+
+def _mixed(labels: Mapping[str, str], *, told: bool) -> Iterator[_Server]:
+    """Only servers that have shown series are guarded, for as long as the target is the same."""
+    other = {"up_without_series": _from(20)} if told else {}
+    yield _server(labels, "vllm", _ENDS_LATE, _ENDS_LATE)
+    yield _server(labels, "muted", _ALWAYS, _ENDS, up_without_series=_from(20))
+    yield _server(labels, "router", _ALWAYS, None, **other)
+    yield _server(labels, "reused", _REUSED, _ENDS, **other)
+
+
+_JOB, _ON_SERVER = ("cluster", "job"), ("cluster", "job", "instance")
+_SHOWN = {
+    names.MODEL_DOWN: (*_JOB, "model_name"), names.JOB_DOWN: _JOB, names.TARGET_DOWN: _ON_SERVER,
+    names.TARGET_NEVER_UP: _ON_SERVER, names.SERIES_MISSING: _ON_SERVER,
 }  # fmt: skip
-"""When each guard of servers fires for sure."""
+"""Guards of servers, and the labels that tell their alerts apart."""
 
 
-def _servers(matrix: Matrix, servers: Sequence[_Server]) -> dict[str, object]:
+def _servers(matrix: Matrix, name: str, servers: Iterable[_Server]) -> dict[str, object]:
+    servers = list(servers)
     running = matrix.recorder.running_names()[0]
-    inputs = []
+    inputs = {}
     for one in servers:
-        inputs.append(line("up", {name: value for name, value in one.labels.items() if name != "model_name"}, one.up))
+        up = line("up", {label: value for label, value in one.labels.items() if label != "model_name"}, one.up)
+        inputs[up["series"]] = up
         if one.series is not None:
-            inputs.append(line(running, one.labels, one.series))
-    by = ("cluster", "job", "model_name")
+            series = line(running, one.labels, one.series)
+            inputs[series["series"]] = series
     checks = []
-    for guard, soon in _WAITS.items():
-        shown = by if guard == names.MODEL_DOWN else (*by[:2], "instance")
+    for guard, shown in _SHOWN.items():
         alert = names.alert_name(guard, matrix.options.alert_prefix)
-        places = [{name: one.labels.get(name, "") for name in shown} for one in servers if guard in one.alerts]
         query = f"count by ({', '.join(shown)}) (ALERTS{{alertname={quote(alert)}, alertstate={quote('firing')}}})"
-        samples = [(place, 1.0) for place in places]
-        checks += [expected(query, minute * _STEP_S, samples) for minute in (soon, _LATE)]
-    down = names.alert_name(names.TARGET_DOWN, matrix.options.alert_prefix)
-    pending = f"count(ALERTS{{alertname={quote(down)}, alertstate={quote('pending')}}})"
-    dying = sum(names.TARGET_DOWN in one.alerts for one in servers)
-    checks.append(expected(pending, _EARLY * _STEP_S, [({}, float(dying))]))
+        for minute in _MOMENTS:
+            places = [
+                {label: one.labels.get(label, "") for label in shown}
+                for one in servers
+                if minute in one.alerts.get(guard, ())
+            ]
+            checks.append(expected(query, minute * _STEP_S, [(place, 1.0) for place in places]))
     return {
-        "name": "servers that are down or without series",
+        "name": name,
         "interval": duration(_STEP_S),
-        "input_series": inputs,
+        "input_series": list(inputs.values()),
         "promql_expr_test": checks,
     }
 

@@ -1,7 +1,8 @@
 """Alerts that speak when all others cannot: a server is down, or its vLLM series are gone.
 
-What a server was must outlive its series, or these alerts would end while the trouble lasts. So two recorded series
-keep themselves alive, from one evaluation to the next, as long as the scrape target (``up``) is there.
+What a server was must outlive its series, or these alerts would end while the trouble lasts. So a recorded series keeps
+itself alive, from one evaluation to the next, as long as the scrape target (``up``) is there, and no longer: addresses
+are used again.
 """
 
 from __future__ import annotations
@@ -11,22 +12,27 @@ from typing import TYPE_CHECKING
 from palanca.alerting import names, wording
 from palanca.alerting.rules import AlertRule, Group, RecordingRule
 from palanca.moments import duration
+from palanca.signals.functions import LOOKBACK_MS
 from palanca.signals.identity import COPY_LABELS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from palanca.alerting.matrix import Matrix
+    from palanca.alerting.options import Matcher
     from palanca.model import Severity
 
 INTERVAL_S = 60.0
-MEMORY_S = 86400.0
-"""How long Prometheus itself may be away until it has forgotten which servers were vLLM's."""
-MOST = 0.5
-"""Share of the servers of a job that have vLLM series, from which on all of them are meant to have some."""
+AWAY_S = 3600.0
+"""How long Prometheus itself may be away until it has forgotten which servers were vLLM's and are down."""
+RETURN_S = 600.0
+"""How long after that it remembers: until every target was scraped, at any sensible interval."""
+LOOKBACK_S = LOOKBACK_MS / 1000
+JUDGED_S = 86400.0
+"""Time over which a job is judged to be vLLM's or not."""
 CAUSE = "metrics-missing"
 
-_JOB = names.SERVER_JOIN[:-1]
-_COPIES = ", ".join(COPY_LABELS)
-_ON_SERVER, _ON_JOB, _ON_MODEL = (", ".join(labels) for labels in (names.SERVER_JOIN, _JOB, names.SCOPE))
+_ON_SERVER, _ON_JOB, _ON_MODEL = (", ".join(labels) for labels in (names.SERVER_JOIN, names.JOB_JOIN, names.SCOPE))
 
 
 def group(matrix: Matrix) -> Group:
@@ -35,19 +41,29 @@ def group(matrix: Matrix) -> Group:
     return Group(names.GUARD_GROUP, INTERVAL_S, (*targets.memory(), *targets.alerts(), _watchdog(matrix)))
 
 
+def tells_jobs(selector: Sequence[Matcher]) -> bool:
+    """Whether a selector says which jobs are vLLM's: by name, and as a whole."""
+    names_job = any(one.label == "job" and one.op in {"=", "=~"} for one in selector)
+    return names_job and all(one.label in names.SERVER_JOIN for one in selector)
+
+
 class _Targets:
     """PromQL of the guards. ``up`` is selected by the labels that it surely has, see ``names.SERVER_JOIN``."""
 
     def __init__(self, matrix: Matrix) -> None:
         self._options = options = matrix.options
         wide = [one for one in options.selector if one.label in names.SERVER_JOIN]
-        self._told = any(one.label == "job" and one.op in {"=", "=~"} for one in wide)
+        self._told = wide == list(options.selector) and any(
+            one.label == "job" and one.op in {"=", "=~"} for one in wide
+        )
         """Whether the selector says which jobs are vLLM's."""
         server, engine = (
             "{" + ", ".join(map(str, some)) + "}" if some else "" for some in (wide, list(options.selector))
         )
-        self._up = f"up{server}"
-        self._answers = f"max without ({_COPIES}) ({self._up})"
+        up = f"up{server}"
+        self._answers = f"max without ({', '.join(COPY_LABELS)}) ({up})"
+        self._reached = f"max by ({_ON_SERVER}) ({up})"
+        self._job_reached = f"max by ({_ON_JOB}) ({up})"
         self._running = " or ".join(name + engine for name in matrix.recorder.running_names())
         self._servers = f"group without ({', '.join(matrix.recorder.engine_labels())}) ({self._running})"
         self._any_running = " or ".join(name + server for name in matrix.recorder.running_names())
@@ -55,46 +71,64 @@ class _Targets:
     # --- memory ----------------------------------------------------------------------------------
 
     def memory(self) -> tuple[RecordingRule, ...]:
-        """Which servers and jobs are vLLM's."""
-        most = f"count by ({_ON_JOB}) (group by ({_ON_SERVER}) ({names.SERVER}))"
-        every = f"count by ({_ON_JOB}) (group by ({_ON_SERVER}) ({self._up}))"
-        server = RecordingRule(
-            names.SERVER,
-            f"{self._servers}\nor on ({_ON_SERVER})\n{self._remembered(names.SERVER, _ON_SERVER)}",
-        )
-        if self._told:
-            return (server,)
-        remembered = self._remembered(names.JOB, _ON_JOB)
-        return server, RecordingRule(
-            names.JOB, f"group by ({_ON_JOB}) ({most} >= {MOST:g} * {every})\nor\n{remembered}"
-        )
+        """Which servers and jobs are vLLM's, each after what it is computed from.
 
-    def _remembered(self, record: str, on: str) -> str:
-        """What the evaluation before knew or, where Prometheus was away, what was known last."""
-        known = f"{record} or on ({on}) last_over_time({record}[{duration(MEMORY_S)}])"
-        return f"(({known}) and on ({on}) {self._up})"
+        The value of the evaluation before is there for as long as a query looks back; after a longer time without
+        Prometheus, which shows in the evaluations that are lacking, what was down then is looked up.
+        """
+        seen, on_server = names.SERVER, f"on ({_ON_SERVER})"
+        evaluated = f"count_over_time({names.GUARDED}[{duration(RETURN_S + LOOKBACK_S)}])"
+        always = f"{evaluated} > {RETURN_S / INTERVAL_S + 1:g}"
+        before = f"(last_over_time({seen}[{duration(AWAY_S)}]) unless on () ({always}))"
+        newest = f"{before} == {on_server} group_left () max by ({_ON_SERVER}) ({before})"
+        known = f"({seen} and {on_server} {self._reached})"
+        was_down = f"(({newest}) and {on_server} {self._reached} == 0)"
+        remembered = f"({known}\nor {on_server}\n{was_down})"
+        answering = f"{self._reached} == 1"
+        return (
+            RecordingRule(
+                seen,
+                f"time() * {self._servers}\nor\n({remembered}\nunless {on_server} ({self._any_running}))",
+            ),
+            RecordingRule(
+                names.JOB,
+                f"avg by ({_ON_JOB}) (({answering} and {on_server} {seen}) or 0 * ({answering}))",
+            ),
+            RecordingRule(names.GUARDED, "vector(1)"),
+        )
 
     # --- alerts ----------------------------------------------------------------------------------
 
     def alerts(self) -> tuple[AlertRule, ...]:
-        """The most severe one first."""
-        job = "" if self._told else f" and on ({_ON_JOB}) {names.JOB}"
-        known = f"and on ({_ON_SERVER}) {names.SERVER}"
-        reached = f"{names.SERVER} * on ({_ON_SERVER}) group_left () max by ({_ON_SERVER}) ({self._up})"
+        """The most severe ones first."""
+        seen, judged = names.SERVER, f"{names.JOB}[{duration(JUDGED_S)}]"
+        vllms = f"on ({_ON_JOB}) quantile_over_time(0.5, {judged}) == 1"
+        was = f"on ({_ON_JOB}) max_over_time({judged}) > 0" if self._told else vllms
+        job = "" if self._told else f" and {vllms}"
         answers = f"{self._answers} == 1"
-        without = answers if self._told else f"(\n  {answers}{job}\nor\n  {answers} {known}\n)"
+        without = answers if self._told else f"(\n  {answers}{job}\nor\n  {answers} and on ({_ON_SERVER}) {seen}\n)"
         return (
             self._alert(
                 names.MODEL_DOWN,
-                f"max by ({_ON_MODEL}) (\n  {reached}\n) == 0",
+                f"group by ({_ON_MODEL}) ({seen})\n"
+                f"unless on ({_ON_MODEL}) ({seen} and on ({_ON_SERVER}) {self._reached} == 1)",
                 300,
                 "critical",
                 "No server of the model answers",
                 "Every server of {{ $labels.model_name }} in {{ $labels.job }} fails its scrapes: nobody is served.",
             ),
             self._alert(
+                names.JOB_DOWN,
+                f"{self._job_reached} == 0 and {was}\nunless on ({_ON_JOB}) {seen}",
+                900,
+                "critical",
+                "No new server of the job comes up",
+                "{{ $labels.job }} had vLLM servers within a day. They are gone, and every one that took their place "
+                "fails its scrapes: nobody is served.",
+            ),
+            self._alert(
                 names.TARGET_DOWN,
-                f"{reached} == 0",
+                f"{seen} and on ({_ON_SERVER}) {self._reached} == 0",
                 300,
                 "warning",
                 "A vLLM server does not answer",
@@ -103,7 +137,7 @@ class _Targets:
             ),
             self._alert(
                 names.TARGET_NEVER_UP,
-                f"{self._answers} == 0{job}\nunless on ({_ON_SERVER}) {names.SERVER}",
+                f"{self._answers} == 0{job}\nunless on ({_ON_SERVER}) {seen}",
                 1800,
                 "warning",
                 "A server has not come up",
@@ -125,8 +159,8 @@ class _Targets:
                 600,
                 "warning",
                 "There is no vLLM series at all",
-                "Not one vLLM server is seen: all are down, the scrape jobs are gone, or the selector fits nothing. No "
-                "other alert on vLLM can fire.",
+                "Not one vLLM server is seen: all are down or scaled away, the scrape jobs are gone, or the selector "
+                "fits nothing. No other alert on vLLM can fire.",
             ),
         )
 

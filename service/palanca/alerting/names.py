@@ -8,10 +8,16 @@ from palanca.units import Unit
 
 ENGINE = "palanca:engine:info"
 """1 for each engine with vLLM series in the last hour; what is known of servers only is joined onto it."""
-SERVER, JOB = "palanca:server:info", "palanca:job:info"
-"""1 for each server (and model), and for each job, that has shown vLLM series and still is a scrape target."""
+SERVER = "palanca:server_seen:timestamp_seconds"
+"""When each server last showed vLLM series (with its model), as long as it is a scrape target."""
+JOB = "palanca:job_vllm_share:ratio"
+"""Share of the answering servers of a job that have shown vLLM series."""
+GUARDED = "palanca:guard:info"
+"""1 at each evaluation of the guards."""
 SERVER_JOIN = identity.SERVER_JOIN
 """Labels that a server-wide series (``up``, ``http_*``, ``process_*``) shares with its engines."""
+JOB_JOIN = ("cluster", "namespace", "job")
+"""Labels that the servers of one job share."""
 SCOPE = SCOPE_LABELS
 """Labels that the engines of one model share."""
 IDENTITY = ("cluster", "namespace", "job", "instance", "model_name", "engine", "ReplicaId")
@@ -19,7 +25,8 @@ IDENTITY = ("cluster", "namespace", "job", "instance", "model_name", "engine", "
 
 PREFIX = "Vllm"
 WATCHDOG, PALANCA_DOWN, PALANCA_STALE = "Watchdog", "PalancaDown", "PalancaStale"
-MODEL_DOWN, TARGET_DOWN, TARGET_NEVER_UP = "model-down", "target-down", "target-never-up"
+MODEL_DOWN, JOB_DOWN = "model-down", "job-down"
+TARGET_DOWN, TARGET_NEVER_UP = "target-down", "target-never-up"
 SERIES_MISSING, SERIES_ABSENT = "up-without-series", "series-absent"
 """Guards, named like rules: the prefix of alerts stands before them."""
 

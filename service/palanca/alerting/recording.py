@@ -14,10 +14,10 @@ from palanca.alerting import conditions, names
 from palanca.alerting.conditions import Part
 from palanca.releases import Release
 from palanca.signals.identity import COPY_LABELS, PROCESS_LABEL
-from palanca.signals.leaves import Leaf, compose
+from palanca.signals.leaves import Leaf, compose, possible_range
 from palanca.signals.promql import PromQL
-from palanca.signals.readings import possible_range
 from palanca.signals.samples import HEARTBEAT
+from palanca.signals.versions import counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -64,13 +64,7 @@ class Recorder:
         """Whether some chosen release has the family and the label values that are asked for."""
         if family is None or not self._has_family(family):
             return family is None
-        chosen, known = self._options.releases, self._catalogue.metrics.releases
-        values = self._catalogue.metrics.families[family].label_values
-        spans = [values[label][value] for label, value in where.items() if value in values.get(label, {})]
-        return chosen is None or all(
-            any(Release(one) in chosen and Release(one) in span for one in known for span in several)
-            for several in spans
-        )
+        return counts(self._catalogue.metrics.families[family], where, self._options.releases)
 
     def available(self, name: str) -> bool:
         """Whether a signal exists in the chosen releases."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from palanca.logs import logger
 from palanca.notify.alertmanager import Alertmanager, Pusher, Reply, SilenceReader
 from palanca.notify.periodic import Pause, Periodic
-from palanca.notify.pushed import pushed
+from palanca.notify.pushed import moved_on, pushed
 from palanca.notify.silences import Marker, Muting
 from palanca.sources.session import CarefulSession, split_url
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from palanca.daemon.snapshot import Snapshot
     from palanca.daemon.watch import Poll, Watch
+    from palanca.episodes import Episode, Key
     from palanca.model import Catalogue, Diagnosis
     from palanca.sources.session import Access
     from palanca.telemetry import Telemetry
@@ -123,6 +124,8 @@ class Alertmanagers:
         self._catalogue, self._clock, self._journal = catalogue, clock, _Journal(telemetry)
         self._contacts = Contacts()
         self._newest: Snapshot | None = None
+        self._episodes: Mapping[Key, Episode] = {}
+        self._moving = threading.Lock()
         self._digest: Periodic | None = None
         self._pusher: Pusher | None = None
         self._reader: SilenceReader | None = None
@@ -173,7 +176,9 @@ class Alertmanagers:
             self._digest.news()
 
     def _digested(self) -> Pause:
-        newest, pusher, contacts = self._newest, self._pusher, self._contacts
-        if newest is not None and pusher is not None:
-            pusher.want(pushed(newest.diagnosis, self._catalogue(), contacts.rules, contacts.external_url))
+        with self._moving:  # the thread from before a reload may still be at it
+            newest, pusher, contacts, catalogue = self._newest, self._pusher, self._contacts, self._catalogue()
+            if newest is not None and pusher is not None:
+                self._episodes = moved_on(self._episodes, newest.diagnosis, catalogue, contacts.rules)
+                pusher.want(pushed(self._episodes.values(), catalogue, contacts.external_url))
         return Pause(IDLE_S)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, time
 from functools import partial
@@ -42,6 +43,8 @@ DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 SLACK_PACE_S = 1.0
 """Slack takes one message a second and channel."""
 WEBHOOK_PACE_S = 0.1
+TRIED_AT_ONCE = 16
+"""Receivers that get a test message at the same time: some that do not answer cost one time-out, not each its own."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +158,10 @@ class Tried:
 
 
 def trial(made: Effective, names: Sequence[str], now: float) -> Iterator[Tried]:
-    """Send a test message to the receivers of these names, or to all. Raises ``RuleFileError`` and ``UsageError``."""
+    """Send a test message to the receivers of these names, or to all, at once; what became of it in their order.
+
+    Raises ``RuleFileError`` and ``UsageError``.
+    """
     notify = made.settings.notify
     if not notify.names:
         raise UsageError("there is nobody to be told; add receivers under notify.slack or notify.webhooks")
@@ -163,9 +169,12 @@ def trial(made: Effective, names: Sequence[str], now: float) -> Iterator[Tried]:
         if name not in notify.names:
             raise UsageError(f"there is no receiver {name!r}; one of {', '.join(notify.names)}")
     boxes = mailboxes(made.settings, read_secrets(made))
-    for box in boxes:
-        if not names or box.name in names:
-            yield _tried(box, now)
+    chosen = [box for box in boxes if not names or box.name in names]
+    pool = ThreadPoolExecutor(min(len(chosen), TRIED_AT_ONCE), thread_name_prefix="palanca-test")
+    try:
+        yield from pool.map(partial(_tried, now=now), chosen)
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _tried(box: Mailbox, now: float) -> Tried:

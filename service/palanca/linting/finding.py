@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from palanca.linting.rule import LintRule, Where
+from palanca.linting.rule import LintRule, RuleSource, Where
 from palanca.linting.tokens import PromQLSyntaxError
 from palanca.linting.tree import Selector, parse
 from palanca.linting.vocabulary import Vocabulary
@@ -79,6 +79,16 @@ class Check:
     severity: Severity
     title: str
     examine: Callable[[LintRule, Context], Iterator[Remark]]
+
+
+@dataclass(frozen=True)
+class FileCheck:
+    """One check of a file as a whole."""
+
+    id: str
+    severity: Severity
+    title: str
+    examine: Callable[[RuleSource, Context], Iterator[Remark]]
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from palanca.linting.checks.shape import unknown_ignore
 from palanca.linting.finding import (
     SEVERITIES,
     Check,
     Context,
+    FileCheck,
     Finding,
     Live,
     Remark,
@@ -18,7 +18,7 @@ from palanca.linting.finding import (
     selector_text,
 )
 from palanca.linting.rule import LintRule, RuleSource, Source, Words
-from palanca.linting.table import ABOUT_VLLM, IDS, IGNORES, SHAPE
+from palanca.linting.table import ABOUT_VLLM, IDS, OF_FILES, SHAPE
 from palanca.linting.tree import selectors
 from palanca.linting.vocabulary import Vocabulary
 from palanca.signals.identity import unprefixed
@@ -70,7 +70,9 @@ def lint(
     findings: list[Finding] = []
     corrected: list[Corrected] = []
     for source in sources:
-        findings += [_finding_of_file(source, one) for one in unknown_ignore(source.ignores, context)]
+        findings += [
+            _finding_of_file(source, check, one) for check in OF_FILES for one in check.examine(source, context)
+        ]
         for rule in source.rules:
             checks = (*SHAPE, *ABOUT_VLLM) if id(rule) in about else SHAPE
             remarks = _remarks(rule, checks, context)
@@ -123,9 +125,9 @@ def _finding(rule: LintRule, check: Check, remark: Remark, whole: str | None) ->
     )  # fmt: skip
 
 
-def _finding_of_file(source: RuleSource, remark: Remark) -> Finding:
+def _finding_of_file(source: RuleSource, check: FileCheck, remark: Remark) -> Finding:
     place = remark.place or (1, 1)
-    return Finding(IGNORES, "warning", source.path, *place, "file", "", "", "", remark.message, remark.mend, None)
+    return Finding(check.id, check.severity, source.path, *place, "file", "", "", "", remark.message, remark.mend, None)
 
 
 # --- which rules -----------------------------------------------------------------------------------

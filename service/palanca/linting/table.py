@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from palanca.linting.checks import aggregation, counters, histograms, joins, labels, live, names, shape, thresholds
-from palanca.linting.finding import Check
-
-IGNORES = "unknown-ignore"
-"""Id of what is said of comments, which belong to no rule."""
+from palanca.linting.finding import Check, FileCheck
 
 SHAPE: tuple[Check, ...] = (
     Check("malformed-rule", "error", "Prometheus refuses the rule", shape.malformed_rule),
@@ -61,4 +58,10 @@ ABOUT_VLLM: tuple[Check, ...] = (
 )
 """Of rules that ask for series of vLLM, or for what such rules record."""
 
-IDS: tuple[str, ...] = (*(check.id for check in (*SHAPE, *ABOUT_VLLM)), IGNORES)
+OF_FILES: tuple[FileCheck, ...] = (
+    FileCheck("empty-file", "info", "a file without rules", shape.empty_file),
+    FileCheck("unknown-ignore", "warning", "a comment that silences nothing", shape.unknown_ignore),
+)
+"""Of what belongs to no rule."""
+
+IDS: tuple[str, ...] = (*(check.id for check in (*SHAPE, *ABOUT_VLLM)), *(check.id for check in OF_FILES))

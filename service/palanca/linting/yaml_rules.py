@@ -20,6 +20,8 @@ from palanca.linting.rule import Kind, LintRule, Misshape, RuleSource, Source, W
 from palanca.linting.tokens import PromQLSyntaxError, tokens
 from palanca.linting.tree import number
 
+HOLDS_NONE = "holds no rules"
+"""What is wrong with a file that is something else."""
 _RULE_KEYS = ("record", "alert", "expr", "for", "keep_firing_for", "labels", "annotations")
 _OTHER_KEYS = frozenset({"debug", "update_entries_limit", "params"})
 """Of VictoriaMetrics' rules."""
@@ -33,11 +35,14 @@ _DEEPEST = 3
 
 
 def read(path: str, text: str) -> RuleSource:
-    """Read a file. Raises ``RuleFileError`` with the place where it cannot be read."""
+    """Read a file; one that Prometheus takes for an empty one has no rules.
+
+    Raises ``RuleFileError`` with the place where it cannot be read, or where it is something else.
+    """
     made = _Reader(path, Source(text))
     made.read()
-    if not made.rules:
-        message, hint = "holds no rules", "a rule file has groups, each with rules that have alert or record, and expr"
+    if not made.rules and not made.empty:
+        message, hint = HOLDS_NONE, "a rule file has groups, each with rules that have alert or record, and expr"
         raise RuleFileError([Fault(Path(path), 0, 0, message, hint)])
     return RuleSource(path, tuple(made.rules), tuple(made.ignores))
 
@@ -71,6 +76,8 @@ class _Reader:
     path: str
     source: Source
     depth: int = 0
+    empty: bool = False
+    """Whether it is blank, or a rule file whose groups have no rules."""
     rules: list[LintRule] = field(default_factory=list)
     ignores: list[tuple[str, tuple[int, int]]] = field(default_factory=list)
 
@@ -78,8 +85,10 @@ class _Reader:
         """Read all documents."""
         self._lines = self.source.text.split("\n")
         self._comments = dict(self._ignore_comments())
-        for document in _composed(self.path, self.source.text):
+        documents = _composed(self.path, self.source.text)
+        for document in documents:
             self._search(document)
+        self.empty = not self.rules and all(map(_is_blank, documents))
 
     def _ignore_comments(self) -> Iterator[tuple[int, frozenset[str]]]:
         """Ids by the number of the line (from 0) that names them; -1 for the whole file."""
@@ -241,6 +250,16 @@ class _Reader:
 def _is_rule(node: yaml.Node) -> bool:
     keys = {_word(key) for key, _ in _pairs(node)} if isinstance(node, yaml.MappingNode) else set()
     return "expr" in keys and bool(keys & {"alert", "record"})
+
+
+def _is_blank(document: yaml.Node) -> bool:
+    """Whether a document says nothing, or no more than groups without rules."""
+    if not isinstance(document, yaml.MappingNode):
+        return document.tag == _NULL
+    keys = {_word(key): value for key, value in _pairs(document)}
+    groups = keys.get("groups")
+    held = groups.value if isinstance(groups, yaml.SequenceNode) else [groups] if groups is not None else []
+    return keys.keys() <= {"groups"} and all(isinstance(one, yaml.MappingNode) or one.tag == _NULL for one in held)
 
 
 def _word(node: yaml.Node | None) -> str:

@@ -30,8 +30,8 @@ HOUSE = ""
 class Dispatcher:
     """``turn`` sends what can be sent now; ``start`` does that in threads until ``stop``.
 
-    The receivers may be replaced at any time. One that is gone keeps its thread, which sleeps: it may come back while
-    its last message is still under way, and two threads would send it twice.
+    The receivers may be replaced at any time. The thread of one that is gone ends, but not before its last message has
+    arrived or failed: it may come back meanwhile, and two threads would send it twice.
     """
 
     def __init__(self, outbox: Outbox, mailboxes: Sequence[Mailbox], clocks: Clocks, reporter: Reporter) -> None:
@@ -55,7 +55,11 @@ class Dispatcher:
 
         Raises ``HistoryError`` where the outbox cannot be used; nothing is lost then.
         """
-        return min([self._keep_house(), *(sender.turn() for sender in self._senders.values())])
+        waits = [self._keep_house()]
+        for name, sender in tuple(self._senders.items()):
+            waits.append(sender.turn())
+            self._retire(name)
+        return min(waits)
 
     def _keep_house(self) -> float:
         names, timed = self._names, self._clocks.timer()
@@ -84,14 +88,16 @@ class Dispatcher:
                 self._add(box.name, made.turn)
             for name in self._senders.keys() - set(names):
                 self._senders[name].rest()
+                self._threads[name].news()
             self._names = names
         self._threads[HOUSE].news()
         self.nudge()
 
     def nudge(self) -> None:
         """Look at the outbox now."""
-        for name in self._names:
-            self._threads[name].news()
+        with self._lock:
+            for name in self._names:
+                self._threads[name].news()
 
     def start(self) -> None:
         """Send in threads."""
@@ -128,7 +134,15 @@ class Dispatcher:
             return Pause(TROUBLE_S)
         with self._lock:
             self._troubled.discard(name)
+        self._retire(name)
         return Pause(wait)
+
+    def _retire(self, name: str) -> None:
+        """After a turn: let go of a receiver that is gone."""
+        with self._lock:
+            if name in self._senders and name not in self._names:
+                del self._senders[name]
+                self._threads.pop(name).stop()
 
     def _trouble(self, name: str, reason: str) -> None:
         """Say that nothing is sent; once, however many would send."""

@@ -83,6 +83,7 @@ def _of_findings(group: EnrichedGroup, roots: list[Accused], places: Places, cat
     targets = [report.target for report, _ in members]
     promql = next((one.promql for one in members[0][1].evidence if one.promql), "")
     labels = scope_labels(targets[0])
+    shown = {**labels, **({} if len(targets) > 1 else targets[0].as_dict())}
     # An alert of something else, such as an objective, keeps its own words; what palanca finds is why.
     words: dict[str, str] = {}
     if all(one.rule != rule for one in group.alerts) and first is not None:
@@ -99,7 +100,8 @@ def _of_findings(group: EnrichedGroup, roots: list[Accused], places: Places, cat
         now=group.time,
         catalogue=catalogue,
         links=links_for(places, rule, labels, promql, alert=_alert(group.group.common_labels)),
-        labels={**labels, **({} if len(targets) > 1 else targets[0].as_dict())},
+        # Those of the alerts come last, for routes; a message has room for some.
+        labels={**shown, **group.group.common_labels, **shown},
         symptoms=tuple(others),
         **words,
     )

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from palanca.addresses import ENGINE, FLEET, RULES
 from palanca.alerting import names
+from palanca.episodes import advance, keep_firing, keys_of
 from palanca.moments import rfc3339
 from palanca.notify.labels import PUSHED_PREFIX, alert_labels
 from palanca.quantities import finite
 from palanca.render.words import encodable
 
 if TYPE_CHECKING:
-    from palanca.model import Catalogue, Diagnosis, Finding, Rule, Target
+    from palanca.episodes import Episode, Key
+    from palanca.model import Catalogue, Diagnosis, Rule, Target
 
 LONGEST_TEXT = 2000
 
@@ -46,24 +48,30 @@ class PushedAlert:
         }
 
 
-def pushed(
-    diagnosis: Diagnosis, catalogue: Catalogue, rules: Collection[str], external_url: str | None
-) -> list[PushedAlert]:
-    """Return an alert for each firing finding of the rules with these ids."""
-    known = {rule.id: rule for rule in catalogue.rules if rule.id in rules}
+def moved_on(
+    before: Mapping[Key, Episode], diagnosis: Diagnosis, catalogue: Catalogue, rules: Collection[str]
+) -> Mapping[Key, Episode]:
+    """Move the episodes of the rules with these ids on to a diagnosis: what lapsed fires for ``keep_firing_for``."""
+    findings = {key: finding for key, finding in keys_of(diagnosis).items() if finding.rule in rules}
+    return advance(before, findings, diagnosis.time, keep_firing(catalogue)).open
+
+
+def pushed(episodes: Iterable[Episode], catalogue: Catalogue, external_url: str | None) -> list[PushedAlert]:
+    """Return an alert for each episode that fires, of rules that there are."""
+    known = {rule.id: rule for rule in catalogue.rules}
     return [
-        _alert(known[finding.rule], finding, report.target, diagnosis.time, external_url)
-        for report in diagnosis.targets
-        for finding in report.findings
-        if finding.state == "firing" and finding.rule in known
+        _alert(known[one.rule], one, one.began, external_url)
+        for one in episodes
+        if one.began is not None and one.rule in known
     ]
 
 
-def _alert(rule: Rule, finding: Finding, target: Target, now: float, external_url: str | None) -> PushedAlert:
+def _alert(rule: Rule, episode: Episode, began: float, external_url: str | None) -> PushedAlert:
+    finding, target = episode.latest, episode.target
     links = _links(rule, target, external_url)
     texts = {names.SUMMARY: finding.title, names.DESCRIPTION: finding.summary}
-    since = finite(finding.since)
-    starts = now if since is None else min(since + finding.for_s, now)
+    since = finite(episode.since)
+    starts = began if since is None else min(since + episode.first.for_s, began)
     return PushedAlert(
         alert_labels(rule, finding, target, PUSHED_PREFIX),
         {name: encodable(text)[:LONGEST_TEXT] for name, text in texts.items() if text} | links,

@@ -24,7 +24,7 @@ def text(report: LintReport, unreadable: Sequence[Fault] = (), *, color: bool) -
     lines: list[str] = []
     for one in report.findings:
         severity = f"{_COLORS[one.severity]}{one.severity}{_PLAIN}" if color else one.severity
-        rule = f"{printable(one.rule)}: " if one.rule else ""
+        rule = _named(one, printable(one.rule))
         lines.append(f"{_place(one)}: {severity}: {rule}{printable(one.message)} [{one.check}]")
         lines.append(f"    -> {printable(one.mend)}")
     if report.corrected:
@@ -37,6 +37,11 @@ def text(report: LintReport, unreadable: Sequence[Fault] = (), *, color: bool) -
     missing = len({fault.path for fault in unreadable})
     rest = f"; {plural(missing, 'file')} could not be read" if missing else ""
     return "\n".join([*lines, _summary(report) + rest])
+
+
+def _named(one: Finding, rule: str) -> str:
+    """The rule before a message; nothing where that is about the file."""
+    return f"{rule}: " if one.rule else ""
 
 
 def _place(one: Finding) -> str:
@@ -66,7 +71,7 @@ def github(report: LintReport, unreadable: Sequence[Fault] = ()) -> str:
         place = f"file={_property(one.path)}"
         if one.where == "file":
             place += f",line={one.line},col={one.column}"
-        message = f"{one.rule}: {one.message} -> {one.mend}"
+        message = f"{_named(one, one.rule)}{one.message} -> {one.mend}"
         lines.append(f"::{_GITHUB[one.severity]} {place},title={_property(one.check)}::{_data(message)}")
     return "\n".join(lines)
 

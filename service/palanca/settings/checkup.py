@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from palanca.errors import Fault, RuleFileError, UsageError
 from palanca.settings.binding import check_binding, is_loopback
+from palanca.settings.matches import odd_matches
 from palanca.settings.routes import check_routes, odd_routes
 from palanca.settings.secrets import read_secrets
 from palanca.settings.targets import knowledge, matrix
@@ -62,7 +63,7 @@ def check_all(made: Effective) -> Checked:
         message, _, hint = str(error).partition("; ")
         faults.append(made.fault(("listen", "host"), message, hint))
     if catalogue is not None:
-        warnings += [*_without_effect(made, catalogue), *odd_routes(made, catalogue)]
+        warnings += [*_without_effect(made, catalogue), *odd_routes(made, catalogue), *odd_matches(made)]
     return Checked(tuple(sorted(set(faults))), tuple(warnings))
 
 

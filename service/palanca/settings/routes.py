@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from palanca.alerting.names import RULE
 from palanca.errors import Fault, RuleFileError
 from palanca.expressions import nearest
 from palanca.model import SEVERITY_ORDER
@@ -33,11 +34,18 @@ def _unknown(made: Effective, catalogue: Catalogue) -> Iterator[Fault]:
         at = ("notify", "routes", index)
         for number, rule in enumerate(route.rule):
             if rule not in rules:
-                hint = nearest(rule, rules) or "palanca rules list shows them"
-                yield made.fault((*at, "rule", number), f"there is no rule {rule!r}", hint)
+                yield no_rule(made, (*at, "rule", number), rule, rules)
+        asked = route.match.get(RULE)
+        if asked is not None and asked not in rules:
+            yield no_rule(made, (*at, "match", RULE), asked, rules)
         for number, source in enumerate(route.source):
             if known and source not in known:
                 yield made.fault((*at, "source", number), f"there is no source {source!r}", _hint(source, known))
+
+
+def no_rule(made: Effective, at: Keys, rule: str, rules: Mapping[str, object]) -> Fault:
+    """Make the fault that there is no such rule among these."""
+    return made.fault(at, f"there is no rule {rule!r}", nearest(rule, rules) or "palanca rules list shows them")
 
 
 def receiver_faults(made: Effective) -> Iterator[Fault]:

@@ -19,6 +19,7 @@ from palanca.facts import Facts, given, parse_serve_args
 from palanca.model import Catalogue, Fact, Target
 from palanca.resources import shipped
 from palanca.settings.load import Effective, load
+from palanca.settings.routes import no_rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -186,8 +187,7 @@ def _unknown_thresholds(made: Effective, catalogue: Catalogue) -> Iterable[Fault
         for rule, values in entry.rules.items():
             at = ("thresholds", index, "rules", rule)
             if rule not in rules:
-                hint = nearest(rule, rules) or "palanca rules list shows them"
-                yield made.fault((*at, "key"), f"there is no rule {rule!r}", hint)
+                yield no_rule(made, (*at, "key"), rule, rules)
                 continue
             known = rules[rule].thresholds
             for name in values:

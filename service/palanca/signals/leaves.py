@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 Function = Literal["avg", "max", "min", "now", "rate", "quantile", "resets", "changes", "count"]
 Part = Literal["", "sum", "count"]
+_GAUGES = frozenset({"avg", "max", "min", "now"})
+_ROUNDING = 0.01
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,13 @@ def compose(signal: Signal, *, window: float | None = None, histogram: Callable[
             return Composition((leaf("quantile"),), _scaled(1.0))
         case _:
             return None
+
+
+def possible_range(signal: Signal) -> tuple[float | None, float | None]:
+    """Smallest and largest value that a signal of one leaf can have; None where there is no bound."""
+    if signal.kind not in _GAUGES:
+        return None, None
+    return 0.0, 1 + _ROUNDING if signal.unit == "ratio" else None
 
 
 def _scaled(scale: float) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:

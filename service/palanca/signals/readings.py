@@ -10,9 +10,9 @@ import numpy as np
 from palanca import expressions
 from palanca.model import Readings, SignalReadings, State, Target, VllmVersion
 from palanca.signals.identity import ServerIndex, server_of
-from palanca.signals.leaves import MISSING, Leaf, compose, missing
+from palanca.signals.leaves import MISSING, Leaf, compose, missing, possible_range
 from palanca.signals.samples import HEARTBEAT, larger
-from palanca.signals.versions import VersionTable, available
+from palanca.signals.versions import VersionTable, available, counts, releases_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-_GAUGES = frozenset({"avg", "max", "min", "now"})
-_ROUNDING = 0.01
 STALE_AFTER_S = 300.0
 """A target without a sample for longer than Prometheus' lookback is stale."""
 
@@ -167,6 +165,7 @@ def _measured(context: _Context, signal: Signal) -> SignalReadings:
     states = _states(context, values, gone, family)
     if len(composition.leaves) == 1:
         states = np.where(_impossible(signal, values) & ~gone, State.ABSENT, states).astype(np.uint8)
+    _mark_uncounted(context, states, values, signal)
     if signal.quantile is not None:
         _mark_bounds(context, states, values, signal.family or "")
     values = np.where(states >= State.ABSENT, np.nan, values)
@@ -185,13 +184,6 @@ def _replaced(targets: Sequence[Target], gone: NDArray[np.bool_]) -> NDArray[np.
     for server, lacking in zip(servers, gone, strict=True):
         alive[server] = alive.get(server, np.zeros_like(lacking)) | ~lacking
     return np.stack([alive[server] for server in servers]) if servers else np.zeros_like(gone)
-
-
-def possible_range(signal: Signal) -> tuple[float | None, float | None]:
-    """Smallest and largest value that a signal of one leaf can have; None where there is no bound."""
-    if signal.kind not in _GAUGES:
-        return None, None
-    return 0.0, 1 + _ROUNDING if signal.unit == "ratio" else None
 
 
 def _impossible(signal: Signal, values: Array) -> NDArray[np.bool_]:
@@ -253,6 +245,17 @@ def _lacking(context: _Context, target: Target, version: VllmVersion | None, fam
     return State.NOT_APPLICABLE if by_design else State.ABSENT
 
 
+def _mark_uncounted(context: _Context, states: NDArray[np.uint8], values: Array, signal: Signal) -> None:
+    """What no release that the target can be running counts is not 0, unless it is there all the same."""
+    families = context.catalogue.metrics.families
+    asked = [(signal.family or "", signal.where), (signal.per or "", signal.per_where)]
+    for row, version in enumerate(context.versions):
+        releases = releases_of(version)
+        if not all(counts(families[family], where, releases) for family, where in asked if where):
+            shown = (states[row] < State.ABSENT) & (values[row] > 0)
+            states[row][~shown] = State.NOT_APPLICABLE
+
+
 def _mark_bounds(context: _Context, states: NDArray[np.uint8], values: Array, family: str) -> None:
     """Quantiles at the last finite bound are "at least"; up to the first bound they are interpolation."""
     for row, target in enumerate(context.found.targets):
@@ -294,4 +297,4 @@ def _expression(context: _Context, signal: Signal, done: dict[str, SignalReading
     return SignalReadings(np.where(states >= State.ABSENT, np.nan, values), states, window)
 
 
-__all__ = ["HEARTBEAT", "larger", "possible_range", "read"]
+__all__ = ["HEARTBEAT", "larger", "read"]

@@ -15,7 +15,7 @@ from palanca.releases import Release, ReleaseRange
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from palanca.model import MetricName, Metrics
+    from palanca.model import Family, MetricName, Metrics
 
 Candidate = tuple[str, str]  # release, engine
 ENGINES = ("v0", "v1")
@@ -107,11 +107,22 @@ def _has(name: MetricName, release: str, engine: str) -> bool:
     return any(one in span for span in ranges if span is not None)
 
 
+def counts(family: Family, where: Mapping[str, str], releases: ReleaseRange | None) -> bool:
+    """Whether any of these releases has the label values that are asked for; None: any release that there is."""
+    spans = [family.label_values.get(label, {}).get(value) for label, value in where.items()]
+    return releases is None or all(any(one.overlaps(releases) for one in several) for several in spans if several)
+
+
+def releases_of(version: VllmVersion | None) -> ReleaseRange | None:
+    """The releases that a target can be running; None where nothing is known of that."""
+    return None if version is None else ReleaseRange(Release(version.first), Release(version.last))
+
+
 def available(family_names: Collection[MetricName], version: VllmVersion | None) -> bool:
     """Whether any release and engine that the target can be running has the family."""
-    if version is None:
+    span = releases_of(version)
+    if version is None or span is None:
         return True
-    span = ReleaseRange(Release(version.first), Release(version.last))
     for name in family_names:
         for engine in version.engines:
             ranges = (name.v0, name.hidden_v0) if engine == "v0" else (name.v1, name.hidden_v1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from palanca.errors import Fault, RuleFileError, SourceError
 from palanca.linting import Live, loaded, prometheus_1, yaml_rules
 from palanca.linting.report import wanted_selectors
+from palanca.linting.yaml_rules import HOLDS_NONE
 
 if TYPE_CHECKING:
     from palanca.linting.rule import RuleSource
@@ -21,7 +23,6 @@ MOST_SELECTORS = 1000
 """Questions to a Prometheus; what is beyond is not looked for."""
 _LARGEST = 20_000_000  # bytes
 _SUFFIXES = frozenset({".yml", ".yaml", ".json", ".rules"})
-_HOLDS_NONE = "holds no rules"
 
 
 @dataclass(frozen=True)
@@ -33,33 +34,49 @@ class ReadFiles:
 
 
 def read_files(paths: Sequence[str], stdin: Callable[[], bytes]) -> ReadFiles:
-    """Read files, folders (whatever in them holds rules) and ``-``, the standard input."""
+    """Read files, folders (whatever in them holds rules, or nothing at all) and ``-``, the standard input.
+
+    An empty file is one that Prometheus loads; an empty input is what a command before it has failed to write.
+    """
     sources: list[RuleSource] = []
     faults: list[Fault] = []
-    for path, in_folder in _listed(paths):
+    for path, in_folder in _listed(paths, faults):
         try:
-            sources.append(read_text(path, stdin() if path == STDIN else _bytes(Path(path))))
+            made = read_text(path, stdin() if path == STDIN else _bytes(Path(path)))
         except RuleFileError as error:
-            faults += [one for one in error.faults if not (in_folder and one.message == _HOLDS_NONE)]
+            faults += [one for one in error.faults if not (in_folder and one.message == HOLDS_NONE)]
+            continue
+        if path == STDIN and not made.rules:
+            faults.append(Fault(Path(path), 0, 0, HOLDS_NONE))
+        else:
+            sources.append(made)
     if not sources and not faults:
         faults = [Fault(Path(path), 0, 0, "no file in it holds rules") for path in paths]
     return ReadFiles(tuple(sources), tuple(faults))
 
 
-def _listed(paths: Iterable[str]) -> Iterator[tuple[str, bool]]:
-    """Files with whether they stood in a folder, each once."""
+def _listed(paths: Iterable[str], faults: list[Fault]) -> Iterator[tuple[str, bool]]:
+    """Files with whether they stood in a folder, each once; ``faults`` gets the folders that cannot be read."""
     seen: set[str] = set()
     for path in paths:
         folder = path != STDIN and Path(path).is_dir()
-        found = (
-            sorted(str(one) for one in Path(path).rglob("*") if one.suffix in _SUFFIXES and one.is_file())
-            if folder
-            else [path]
-        )
-        for one in found:
+        for one in _inside(path, faults) if folder else [path]:
             if one not in seen:
                 seen.add(one)
                 yield one, folder
+
+
+def _inside(folder: str, faults: list[Fault]) -> list[str]:
+    """Files of a folder and of those in it; also links that lead nowhere, which cannot be read."""
+    found = []
+    for place, _, names in os.walk(folder, onerror=lambda error: faults.append(_unreadable(error))):
+        files = (Path(place, name) for name in names)
+        found += [str(one) for one in files if one.suffix in _SUFFIXES and (one.is_file() or not one.exists())]
+    return sorted(found)
+
+
+def _unreadable(error: OSError) -> Fault:
+    return Fault(Path(error.filename), 0, 0, f"cannot be read: {error.strerror or error}")
 
 
 def _bytes(path: Path) -> bytes:
@@ -68,7 +85,7 @@ def _bytes(path: Path) -> bytes:
             raise RuleFileError([Fault(path, 0, 0, f"larger than {_LARGEST} bytes; this is no rule file")])
         return path.read_bytes()
     except OSError as error:
-        raise RuleFileError([Fault(path, 0, 0, f"cannot be read: {error.strerror or error}")]) from None
+        raise RuleFileError([_unreadable(error)]) from None
 
 
 def read_text(path: str, raw: bytes) -> RuleSource:

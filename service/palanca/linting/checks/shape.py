@@ -10,7 +10,7 @@ from palanca.expressions import nearest
 from palanca.linting.analysis import ABSENCE
 from palanca.linting.finding import Context, Remark
 from palanca.linting.prometheus_1 import as_yaml
-from palanca.linting.rule import LintRule
+from palanca.linting.rule import LintRule, RuleSource
 from palanca.linting.tree import Call, Node, Selector, walk
 
 _VALUE = re.compile(r"\$value\b|\.Value\b")
@@ -110,10 +110,17 @@ def _guards(rule: LintRule) -> bool:
     )
 
 
-def unknown_ignore(ids: tuple[tuple[str, tuple[int, int]], ...], context: Context) -> Iterator[Remark]:
+def empty_file(source: RuleSource, context: Context) -> Iterator[Remark]:
+    """Files that Prometheus loads and that alert of nothing; any comment in one is about the whole."""
+    del context
+    if not source.rules and "empty-file" not in dict(source.ignores):
+        yield Remark("the file is empty: Prometheus loads it, and no rule with it", "delete it, or see what emptied it")
+
+
+def unknown_ignore(source: RuleSource, context: Context) -> Iterator[Remark]:
     """Comments that silence a check which does not exist."""
     known = dict.fromkeys(context.known_checks)
-    for name, place in ids:
+    for name, place in source.ignores:
         if name not in known:
             hint = nearest(name, known) or "docs/alerts-check.md lists the checks"
             yield Remark(f"there is no check {name!r} to be ignored", hint, place=place)
