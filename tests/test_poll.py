@@ -8,14 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.engines import END, RECORDINGS, catalogue, rule, shipped
+from tests.recorded import AT
+from tests.servers import prometheus
 
 from palanca.errors import NoTargetsError, SourceError
 from palanca.model import Catalogue, SourceInfo
-from palanca.poll import INTERVAL_S, LOOKBACK_S, Opened, Question, grid_for, run
+from palanca.poll import INTERVAL_S, LOOKBACK_S, Opened, Question, Stretch, grid_for, run, series
 from palanca.render.document import to_json
 from palanca.signals.samples import SampleReader
 from palanca.signals.store import SampleStore, Series
+from palanca.sources.prometheus import Prometheus
 from palanca.sources.recording import RecordingSource
+from palanca.sources.server import PrometheusSource
 
 LABELS = {"job": "vllm", "instance": "a:8000", "model_name": "m", "engine": "0"}
 
@@ -135,3 +139,32 @@ def test_two_steps_give_the_same_diagnosis(path: Path, back: float) -> None:
 
     expected = to_json(run(catalogue, RecordingSource(path), question))
     assert expected == to_json(run(catalogue, Costly(path), question))
+
+
+# --- a stretch of signals --------------------------------------------------------------------------
+
+
+def test_a_stretch_is_the_same_from_a_real_server(tmp_path: Path) -> None:
+    """A recording and a Prometheus over it say the same at each step, and only what is asked for is read."""
+    target = {"job": "vllm", "instance": "127.0.0.1:8000"}
+    stretch = Stretch(
+        ("kv_cache_usage", "preemptions_per_minute"), AT["kv-saturated"], span=240.0, steps=13, patience=9.0
+    )
+    recording = RecordingSource(RECORDINGS / "kv-saturated.om.gz")
+    mine = series(shipped(), recording, target, stretch)
+    with prometheus(RECORDINGS / "kv-saturated.om.gz", tmp_path / "server") as url, Prometheus(url) as client:
+        source = PrometheusSource(client, clock=lambda: AT["kv-saturated"])
+        theirs = series(shipped(), source, target, stretch)
+        asked = source.asked.queries
+    assert set(stretch.signals) == set(mine.signals) == set(theirs.signals)
+    assert mine.targets == theirs.targets
+    assert (13, 20.0) == (len(theirs.times), round(theirs.times[1] - theirs.times[0], 3))
+    for name in stretch.signals:
+        np.testing.assert_allclose(mine.signals[name].values, theirs.signals[name].values, rtol=1e-6)
+    assert asked < 20, asked
+
+
+def test_a_stretch_of_nobody() -> None:
+    """Is an error that says so."""
+    with pytest.raises(NoTargetsError):
+        series(shipped(), Fake([]), {}, Stretch(("running",), END))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -12,9 +13,10 @@ from tests.api.apps import World, fleet, odd, recorded, world
 
 from palanca.api.guard import SECURITY_HEADERS
 from palanca.errors import BusyError, SourceError, UsageError
+from palanca.history.disabled import NoHistory
 from palanca.model import Diagnosis, SourceInfo, Target
 from palanca.web.links import engine_link
-from palanca.web.looks import MOMENTS_KEPT
+from palanca.web.looks import MOMENTS_KEPT, Look
 
 PAGES = ("/", "/engine?model=qwen&instance=vllm-0%3A8000", "/timeline", "/rules", "/rules/kv-leak", "/size", "/sign-in")
 HTML = {"Accept": "text/html"}
@@ -226,3 +228,13 @@ def test_pages_are_counted_by_their_route(path: str) -> None:
     get(made, path)
     assert made.served[-1].path in {*(one.split("?")[0] for one in PAGES), "/rules/{rule_id}"}
     assert "other" != made.served[-1].path
+
+
+def test_a_source_that_does_not_answer_holds_no_page_up() -> None:
+    """After a while the page is shown without plots, and says so."""
+    made = world(recorded())
+    made.backend.delay = 30.0
+    look = Look(made.backend, NoHistory(), patience=0.05)
+    drawn, missing = asyncio.run(look.plots(recorded(), recorded().targets[0]))
+    assert () == drawn
+    assert "within 0.05 s" in missing

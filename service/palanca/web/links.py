@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 Pairs = list[tuple[str, str]]
 _MOST = 8 * 1024
 """Characters of a query: half of what is answered."""
+_WORST = 3
+"""Characters that a byte can become."""
 
 
 def link(page: str, pairs: Iterable[tuple[str, str]] = ()) -> str:
@@ -35,9 +37,10 @@ def of_target(target: Target) -> Pairs:
     pairs: Pairs = []
     room = _MOST
     for name, value in target.labels:
-        room -= len(quote(encodable(f"{name}={value}"), safe=""))
+        text = encodable(f"{name}={value}")
+        room -= _WORST * len(text.encode())
         if len(value) <= LONGEST_VALUE and room > 0:
-            pairs.append(("match", encodable(f"{name}={value}")))
+            pairs.append(("match", text))
     return pairs
 
 

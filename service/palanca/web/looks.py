@@ -69,8 +69,8 @@ class Moments:
 class Look:
     """What a page of an engine asks for besides the diagnosis: plots, and what happened."""
 
-    def __init__(self, backend: Backend, history: History | NoHistory) -> None:
-        self._backend, self._history = backend, history
+    def __init__(self, backend: Backend, history: History | NoHistory, patience: float = PATIENCE_S) -> None:
+        self._backend, self._history, self._patience = backend, history, patience
         self._recent: Recent[Readings] = Recent(PLOTS_KEPT)
 
     async def plots(self, diagnosis: Diagnosis, report: TargetReport) -> tuple[tuple[Plot, ...], str]:
@@ -79,13 +79,13 @@ class Look:
         names = tuple(plotted(report, catalogue))
         if not names:
             return (), ""
-        stretch = Stretch(names, diagnosis.time, patience=PATIENCE_S)
+        stretch = Stretch(names, diagnosis.time, patience=self._patience)
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(self._patience):
                 key = (report.target, stretch)
                 read = await self._recent.get(key, lambda: self._backend.series(report.target, stretch))
         except TimeoutError:
-            return (), f"The source has not told the last hour within {PATIENCE_S:g} s; reload to ask again."
+            return (), f"The source has not told the last hour within {self._patience:g} s; reload to ask again."
         except PalancaError as error:
             return (), f"The last hour cannot be shown: {without_credentials(str(error))}"
         return await run_in_threadpool(plots, read, report, catalogue), ""
