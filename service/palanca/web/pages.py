@@ -122,8 +122,8 @@ def about_sources(infos: Sequence[SourceInfo]) -> tuple[Banner, ...]:
         if lead:
             level = "critical" if info.state in {"unreachable", "stale"} else "warning"
             name = f"{lead.removesuffix(':')} ({printable(info.name)}):" if len(infos) > 1 else lead
-            consequence = " What was well is shown as unknown." if info.state == "stale" else ""
-            first, *lines = (text + consequence).split("\\n")
+            first, *lines = text.split("\\n")
+            lines += ["What was well there is shown as unknown."] if info.state == "stale" else []
             banners.append(Banner(level, name, first, tuple(lines)))
     if not infos:
         banners.append(Banner("critical", "NO SOURCE:", "Nothing is watched; give sources in the settings."))
