@@ -337,11 +337,11 @@ def _same(node: Arithmetic | Compare | Call, left: Unit, right: Unit) -> Unit:
     return left
 
 
-def nearest(name: str, known: Mapping[str, object]) -> str:
-    """Return a hint that names the closest known names, or an empty text."""
+def nearest(name: str, known: Mapping[str, object], alike: float = 0.6) -> str:
+    """Return a hint that names the closest known names, or an empty text; ``alike`` is 1 for equal ones."""
     import difflib  # noqa: PLC0415  only when something is wrong
 
-    close = difflib.get_close_matches(name, known, n=2, cutoff=0.6)
+    close = difflib.get_close_matches(name, known, n=2, cutoff=alike)
     return f"did you mean {' or '.join(close)}?" if close else ""
 
 

@@ -147,6 +147,7 @@ def test_the_watchdog() -> None:
         ({"group_interval": 0}, "--group-interval 0 s: give whole seconds from 1s to 4d"),
         ({"repeat_interval": 400000}, "--repeat-interval"),
         ({"repeat_interval": 60}, "--repeat-interval 1m is shorter than --group-interval 5m"),
+        ({"identity": ("severity",)}, "--identity 'severity' tells alerts apart, not engines"),
         ({"identity": ("a-b",)}, "--identity 'a-b' is not a label name"),
         ({"credentials_file": "a\nb"}, "--credentials-file"),
     ],

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.app.test_assembly import made
 from tests.daemon.fakes import Clock, Recorded, few, watching
 from tests.engines import shipped
@@ -160,6 +161,22 @@ def test_a_reload() -> None:
             await soon(lambda: posted(first))
             await service.reload(lambda: replace(service.plan, contacts=contacts(second.url)))
             await soon(lambda: posted(second))
+
+        lived(service, work)
+
+
+@pytest.mark.parametrize("rules", [frozenset[str](), frozenset({"another"})])
+def test_a_reload_after_which_a_rule_is_not_pushed(rules: frozenset[str]) -> None:
+    """What it had pushed is ended at once; Alertmanager would believe in it for minutes."""
+    with answering(fake) as canned:
+        service = serving(contacts(canned.url))
+
+        async def work() -> None:
+            await soon(lambda: posted(canned))
+            await service.reload(lambda: replace(service.plan, contacts=contacts(canned.url, rules=rules)))
+            await soon(lambda: len(posted(canned)) == 2)
+            pusher = service.alertmanagers._pusher
+            await soon(lambda: pusher and not any(pusher.alive.values()))
 
         lived(service, work)
 

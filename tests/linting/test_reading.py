@@ -268,11 +268,25 @@ def test_links_and_folders_that_cannot_be_read(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "good.yml").write_text(file_of({"expr": DEAD}))
     (tmp_path / "secret").mkdir(mode=0o000)
+    (tmp_path / "listed").mkdir()
+    (tmp_path / "listed" / "other.yml").write_text(file_of({"expr": DEAD}))
+    (tmp_path / "listed").chmod(0o444)
     with nobody(tmp_path):
         read = read_files([str(tmp_path)], lambda: b"")
-    assert (1, ["secret: cannot be read: Permission denied"]) == (
-        len(read.sources), [f"{one.path.name}: {one.message}" for one in read.faults],
+    assert (1, ["other.yml: cannot be read: Permission denied", "secret: cannot be read: Permission denied"]) == (
+        len(read.sources), sorted(f"{one.path.name}: {one.message}" for one in read.faults),
     )  # fmt: skip
+
+
+def test_a_mounted_config_map(tmp_path: Path) -> None:
+    """Its files are links into a hidden folder: each is read once, under its name."""
+    (tmp_path / "..2026_11").mkdir()
+    (tmp_path / "..2026_11" / "rules.yml").write_text(file_of({"expr": DEAD}))
+    (tmp_path / "..data").symlink_to("..2026_11")
+    (tmp_path / "rules.yml").symlink_to("..data/rules.yml")
+    (tmp_path / ".rules.yml").write_text("left by an editor")
+    read = read_files([str(tmp_path)], lambda: b"")
+    assert ([str(tmp_path / "rules.yml")], ()) == ([one.path for one in read.sources], read.faults)
 
 
 EMPTY = ["", "\n  \n", "# nothing yet\n", "---\n", "---\n---\n", "{}\n", "groups:\n", "groups: []\n"]

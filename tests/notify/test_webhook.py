@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -168,6 +168,42 @@ def test_refusals(server: Server, status: int, headers: dict[str, str], about: s
         webhook(server).send(delivery())
     assert (about, wait) == (found.value.about, found.value.retry_after)
     assert "secret" not in str(found.value)
+
+
+@pytest.mark.parametrize("status", [200, 500])
+def test_an_answer_without_end(status: int) -> None:
+    """What a receiver goes on to say is not waited for, and not kept."""
+    over = Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+            while not over.wait(0.01):
+                try:
+                    self.wfile.write(b"and so on " * 1000)
+                except OSError:
+                    over.set()
+
+        def log_message(self, *_: object) -> None:
+            """Stay quiet."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+        thread = Thread(target=http.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        hook = Webhook(Hook(SecretStr(f"http://127.0.0.1:{http.server_port}"), "the webhook ops", timeout=5))
+        try:
+            if status == 200:
+                hook.send(delivery())
+            else:
+                with pytest.raises(NotifyError, match=r"answers 500: and so on") as error:
+                    hook.send(delivery())
+                assert len(str(error.value)) < 300
+            assert over.wait(10)  # the connection was closed
+        finally:
+            over.set()
+            http.shutdown()
+            thread.join()
 
 
 def test_nobody_listens() -> None:

@@ -110,6 +110,14 @@ def test_labels_of_alerts(tmp_path: Path, match: str, said: str) -> None:
     assert "in its place" in found
 
 
+def test_labels_that_are_spelt_wrong(tmp_path: Path) -> None:
+    """Only those close to what every engine has; a label that a source gives is one."""
+    (found,) = warnings(tmp_path, route("match: {modelname: m, team: a}"))
+    assert "no target of vLLM has a label modelname by itself (did you mean model_name?)" in found
+    text = "sources: [{name: eu, prometheus: http://a, labels: {clusters: eu}}]\n"
+    assert [] == warnings(tmp_path, text + THRESHOLD % "clusters: eu")
+
+
 def test_labels_by_default(tmp_path: Path) -> None:
     """A Prometheus may know clusters by itself; what palanca scrapes does not."""
     text = "sources: [{name: eu, prometheus: http://a}, {name: lab, scrape: [http://b]}]\n"

@@ -119,7 +119,7 @@ def _replaced(labels: Mapping[str, str], *, told: bool) -> Iterator[_Server]:
 def _rollout(labels: Mapping[str, str]) -> Iterator[_Server]:
     yield _server(labels, "old", _ENDS_LATE, _ENDS_LATE)
     yield _server(
-        labels, "starting", _LATER_DOWN, None, job_down=_from(_TURN + 16), target_never_up=_from(_TURN + 30)
+        labels, "starting", _LATER_DOWN, None, job_down=_from(_TURN + 31), target_never_up=_from(_TURN + 30)
     )  # fmt: skip
 
 

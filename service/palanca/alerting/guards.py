@@ -7,9 +7,11 @@ are used again.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from palanca.alerting import names, wording
+from palanca.alerting.options import Matcher
 from palanca.alerting.rules import AlertRule, Group, RecordingRule
 from palanca.moments import duration
 from palanca.signals.functions import LOOKBACK_MS
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from palanca.alerting.matrix import Matrix
-    from palanca.alerting.options import Matcher
     from palanca.model import Severity
 
 INTERVAL_S = 60.0
@@ -43,8 +44,16 @@ def group(matrix: Matrix) -> Group:
 
 def tells_jobs(selector: Sequence[Matcher]) -> bool:
     """Whether a selector says which jobs are vLLM's: by name, and as a whole."""
-    names_job = any(one.label == "job" and one.op in {"=", "=~"} for one in selector)
-    return names_job and all(one.label in names.SERVER_JOIN for one in selector)
+    return any(map(_names_job, selector)) and all(one.label in names.SERVER_JOIN for one in selector)
+
+
+def _names_job(one: Matcher) -> bool:
+    """A pattern that fits any text at all names nothing."""
+    return one.label == "job" and (one.op == "=" or (one.op == "=~" and re.fullmatch(one.value, "\0") is None))
+
+
+def _inside(matchers: Sequence[Matcher]) -> str:
+    return "{" + ", ".join(map(str, matchers)) + "}" if matchers else ""
 
 
 class _Targets:
@@ -57,9 +66,9 @@ class _Targets:
             one.label == "job" and one.op in {"=", "=~"} for one in wide
         )
         """Whether the selector says which jobs are vLLM's."""
-        server, engine = (
-            "{" + ", ".join(map(str, some)) + "}" if some else "" for some in (wide, list(options.selector))
-        )
+        server = _inside(wide)
+        # A router that passes on what its engines show has no model.
+        engine = _inside([*options.selector, Matcher("model_name", "!=", "")])
         up = f"up{server}"
         self._answers = f"max without ({', '.join(COPY_LABELS)}) ({up})"
         self._reached = f"max by ({_ON_SERVER}) ({up})"
@@ -105,13 +114,12 @@ class _Targets:
         vllms = f"on ({_ON_JOB}) quantile_over_time(0.5, {judged}) == 1"
         was = f"on ({_ON_JOB}) max_over_time({judged}) > 0" if self._told else vllms
         job = "" if self._told else f" and {vllms}"
-        answers = f"{self._answers} == 1"
+        answers, down = f"{self._answers} == 1", f"({seen} and on ({_ON_SERVER}) {self._reached} == 0)"
         without = answers if self._told else f"(\n  {answers}{job}\nor\n  {answers} and on ({_ON_SERVER}) {seen}\n)"
         return (
             self._alert(
                 names.MODEL_DOWN,
-                f"group by ({_ON_MODEL}) ({seen})\n"
-                f"unless on ({_ON_MODEL}) ({seen} and on ({_ON_SERVER}) {self._reached} == 1)",
+                f"group by ({_ON_MODEL}) ({down})\nunless on ({_ON_MODEL}) ({seen} unless on ({_ON_SERVER}) {down})",
                 300,
                 "critical",
                 "No server of the model answers",
@@ -120,15 +128,15 @@ class _Targets:
             self._alert(
                 names.JOB_DOWN,
                 f"{self._job_reached} == 0 and {was}\nunless on ({_ON_JOB}) {seen}",
-                900,
+                1800,
                 "critical",
                 "No new server of the job comes up",
-                "{{ $labels.job }} had vLLM servers within a day. They are gone, and every one that took their place "
-                "fails its scrapes: nobody is served.",
+                "{{ $labels.job }} had vLLM servers within a day. They are gone, and every target that is left fails "
+                "its scrapes: nobody is served.",
             ),
             self._alert(
                 names.TARGET_DOWN,
-                f"{seen} and on ({_ON_SERVER}) {self._reached} == 0",
+                down,
                 300,
                 "warning",
                 "A vLLM server does not answer",

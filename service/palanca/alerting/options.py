@@ -130,6 +130,8 @@ class Options:
         for url in (self.external_url, self.dashboard_url):
             if url is not None and ("{{" in url or "}}" in url):
                 raise UsageError("a URL with {{ or }} in it would be a template of Prometheus; write %7B%7B and %7D%7D")
+            if url is not None and urlsplit(url).scheme not in {"http", "https"}:
+                raise UsageError(f"{url!r} is no address that people can open; write https://HOST/PATH")
             if url is not None and "@" in urlsplit(url).netloc:
                 raise UsageError("a URL with user and password in it would stand in every alert; leave them out")
         for label in self.labels:

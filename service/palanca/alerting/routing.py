@@ -59,6 +59,8 @@ class Routing:
         for label in self.identity:
             if not label.isidentifier() or not label.isascii() or label.startswith("__"):
                 raise UsageError(f"--identity {label!r} is not a label name; use letters, digits and underscores")
+            if label in names.OWN_LABELS:
+                raise UsageError(f"--identity {label!r} tells alerts apart, not engines; give a label of your targets")
         if any(not char.isprintable() for char in self.credentials_file):
             raise UsageError("--credentials-file must be text in one line")
 

@@ -131,15 +131,17 @@ class Alertmanagers:
         self._reader: SilenceReader | None = None
 
     def use(self, contacts: Contacts) -> None:
-        """Speak with these from now on; what fires goes on firing."""
+        """Speak with these from now on; what fires goes on firing, and what is not pushed any more is ended."""
+        before = {} if self._pusher is None else self._pusher.alive
         self._end()
         self._contacts = contacts
         made = [Alertmanager(SessionWire(url, access)) for url, access in contacts.access.items()]
-        if made and contacts.rules:
-            self._pusher = Pusher(made, self._journal, self._clock)
+        if made and (contacts.rules or any(before.values())):
+            self._pusher = Pusher(made, self._journal, self._clock, before=before)
             self._digest = Periodic("alerts", self._digested, partial(self._journal.failed, ""))
             self._pusher.start()
             self._digest.start()
+            self._digest.news()
         if made and contacts.silences:
             made = [Alertmanager(SessionWire(url, access)) for url, access in contacts.access.items()]
             self._reader = SilenceReader(made, self._journal, self._clock)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -182,6 +182,7 @@ def _moment(text: str) -> float:
 # --- pushing ---------------------------------------------------------------------------------------------------------
 
 Key = tuple[tuple[str, str], ...]
+Alive = Mapping[str, Mapping["Key", "PushedAlert"]]
 """The labels of an alert, sorted: Alertmanager takes alerts with equal ones as one."""
 
 
@@ -190,9 +191,9 @@ class _Line:
     """What one Alertmanager was told."""
 
     target: Alertmanager
-    thread: Periodic | None = None
-    alive: dict[Key, PushedAlert] = field(default_factory=dict)
+    alive: Mapping[Key, PushedAlert]
     """Alerts that it believes to fire, as far as this process knows."""
+    thread: Periodic | None = None
     failures: int = 0
 
 
@@ -207,16 +208,21 @@ class Pace:
 class Pusher:
     """Keeps alerts alive at several Alertmanagers. ``want`` says which; all may be called in any thread.
 
-    ``clock`` gives unix seconds.
+    ``clock`` gives unix seconds. ``before`` is what a pusher before this one kept alive.
     """
 
     def __init__(
-        self, targets: Sequence[Alertmanager], told: Told, clock: Callable[[], float], pace: Pace | None = None
+        self,
+        targets: Sequence[Alertmanager],
+        told: Told,
+        clock: Callable[[], float],
+        pace: Pace | None = None,
+        before: Alive | None = None,
     ) -> None:
         self._told, self._clock, self._lock = told, clock, threading.Lock()
         self._pace = pace or Pace()
         self._wanted: Mapping[Key, PushedAlert] | None = None
-        self._lines = [_Line(target) for target in targets]
+        self._lines = [_Line(target, (before or {}).get(target.url, {})) for target in targets]
         for line in self._lines:
             line.thread = Periodic(
                 f"push {line.target.url}", partial(self._turn, line), partial(told.failed, line.target.url)
@@ -238,6 +244,11 @@ class Pusher:
             for line in self._lines:
                 if line.thread is not None:
                     line.thread.news()
+
+    @property
+    def alive(self) -> Alive:
+        """What may fire at each Alertmanager, by its URL."""
+        return {line.target.url: line.alive for line in self._lines}
 
     def stop(self) -> None:
         """End. What fires is not resolved: a process that is started again goes on with it."""

@@ -34,6 +34,7 @@ _WORDS: Final[Mapping[str, str]] = {
     "ConnectTimeoutError": "no connection in time",
     "ReadTimeout": "no answer in time",
 }
+_MOST_SAID, _MOST_SHOWN = 2000, 200
 _TOO_MANY, _UNAVAILABLE, _REDIRECT, _BAD = 429, 503, 300, 400
 
 
@@ -73,14 +74,16 @@ class Webhook:
         try:
             answer = self._session.post(
                 hook.url.get_secret_value(), data=body, headers=headers, timeout=hook.timeout, allow_redirects=False,
-                verify=True if hook.ca_file is None else str(hook.ca_file),
+                verify=True if hook.ca_file is None else str(hook.ca_file), stream=True,
             )  # fmt: skip
+            with answer:  # its body is read no further than it is told of
+                text = _said(answer) if answer.status_code >= _REDIRECT else ""
         except requests.ConnectionError as error:
             raise NotifyError(f"{hook.shown} cannot be reached: {_why(error)}") from None
         except (requests.RequestException, OSError, ValueError) as error:
             raise NotifyError(f"{hook.shown} did not answer: {_why(error)}", unsure=True) from None
         if answer.status_code >= _REDIRECT:
-            raise _refused(hook.shown, answer, delivery.now)
+            raise _refused(hook.shown, answer, text, delivery.now)
         return Sent()
 
 
@@ -89,10 +92,15 @@ def signature(secret: str, stamp: str, body: bytes) -> str:
     return "sha256=" + hmac.new(secret.encode(), stamp.encode() + b"." + body, hashlib.sha256).hexdigest()
 
 
-def _refused(shown: str, answer: requests.Response, now: float) -> NotifyError:
+def _said(answer: requests.Response) -> str:
+    """The beginning of a body: what comes with the first piece."""
+    return answer.raw.read1(_MOST_SAID, decode_content=True).decode("utf-8", "replace")
+
+
+def _refused(shown: str, answer: requests.Response, text: str, now: float) -> NotifyError:
     status = answer.status_code
     wait = retry_after(answer.headers.get("Retry-After"), now) if status in {_TOO_MANY, _UNAVAILABLE} else None
-    text = " ".join(answer.text[:200].split())
+    text = " ".join(text[:_MOST_SHOWN].split())
     if status < _BAD:
         text = "it answers with a redirect; give the address that it leads to"
     about: Any = "message" if status in _OWN_FAULT else "receiver"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, get_args
 
 from palanca.alerting import names
 from palanca.expressions import nearest
-from palanca.model import SEVERITY_ORDER, Cause
+from palanca.model import SCOPE_LABELS, SEVERITY_ORDER, Cause
 from palanca.signals.identity import COPY_LABELS, PROCESS_LABEL
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from palanca.settings.spec import SourceSettings
 
 _CLOSED: Mapping[str, tuple[str, ...]] = {names.SEVERITY: SEVERITY_ORDER, names.CAUSE: get_args(Cause)}
+_USUAL = dict.fromkeys((*SCOPE_LABELS, "instance", "engine"))
 _KEYS = {"alertname": "rule", names.RULE: "rule", names.SEVERITY: "severity", names.CAUSE: "cause"}
 """Labels of alerts that are no labels of engines, and what a route asks instead."""
 
@@ -91,6 +92,9 @@ class _Known:
         """Warn of values that no target of these sources (of all, where none is named) can have."""
         sources = [fixed for name, fixed in self._fixed.items() if not names_ or name in names_]
         for label, value in match.items():
+            close = "" if label in _USUAL else nearest(label, _USUAL, alike=0.8)
+            if close and not any(label in fixed for fixed in sources):
+                yield str(self._made.fault((*at, label), f"no target of vLLM has a label {label} by itself", close))
             values = dict.fromkeys(fixed[label] for fixed in sources if label in fixed)
             if sources and all(label in fixed for fixed in sources) and value not in values:
                 hint = nearest(value, values) or f"one of {', '.join(values)}"

@@ -67,12 +67,25 @@ def _listed(paths: Iterable[str], faults: list[Fault]) -> Iterator[tuple[str, bo
 
 
 def _inside(folder: str, faults: list[Fault]) -> list[str]:
-    """Files of a folder and of those in it; also links that lead nowhere, which cannot be read."""
+    """Files of a folder and of those in it; also links that lead nowhere, which cannot be read.
+
+    Hidden ones are left out: behind the files of a mounted ConfigMap stand the same ones in a hidden folder.
+    """
     found = []
-    for place, _, names in os.walk(folder, onerror=lambda error: faults.append(_unreadable(error))):
-        files = (Path(place, name) for name in names)
-        found += [str(one) for one in files if one.suffix in _SUFFIXES and (one.is_file() or not one.exists())]
+    for place, folders, names in os.walk(folder, onerror=lambda error: faults.append(_unreadable(error))):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        files = (Path(place, name) for name in names if not name.startswith("."))
+        found += [str(one) for one in files if one.suffix in _SUFFIXES and _is_meant(one, faults)]
     return sorted(found)
+
+
+def _is_meant(path: Path, faults: list[Fault]) -> bool:
+    """Whether it is a file, or a link to nothing; ``faults`` gets what stands in a folder that may not be entered."""
+    try:
+        return path.is_file() or not path.exists()
+    except OSError as error:
+        faults.append(_unreadable(error))
+        return False
 
 
 def _unreadable(error: OSError) -> Fault:
