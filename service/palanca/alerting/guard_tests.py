@@ -39,10 +39,10 @@ _LATER, _LATER_DOWN = (f"_x{_TURN - _CHANGE} {constant(value, _END)}" for value 
 
 @dataclass(frozen=True)
 class _Server:
-    """A server: its ``up``, its vLLM series (None without any), and the minutes within which alerts on it fire."""
+    """A server: its ``up`` and its vLLM series (None without), and the minutes within which alerts on it fire."""
 
     labels: Mapping[str, str]
-    up: str
+    up: str | None
     series: str | None = None
     alerts: Mapping[str, range] = field(default_factory=dict)
 
@@ -77,7 +77,9 @@ def _nothing(matrix: Matrix) -> dict[str, object]:
 # --- servers of vLLM -------------------------------------------------------------------------------------------------
 
 
-def _server(labels: Mapping[str, str], host: str, up: str, series: str | None = None, /, **alerts: range) -> _Server:
+def _server(
+    labels: Mapping[str, str], host: str, up: str | None, series: str | None = None, /, **alerts: range
+) -> _Server:
     return _Server({**labels, "instance": f"{host}:8000"}, up, series, {
         name.replace("_", "-"): minutes for name, minutes in alerts.items()
     })  # fmt: skip
@@ -101,6 +103,9 @@ def _one_job(labels: Mapping[str, str], pinned: set[str], *, told: bool) -> Iter
     if "model_name" not in pinned:
         other = {**labels, "model_name": "other"}
         yield _server(other, "alone", _DIES, _ENDS, target_down=soon, model_down=soon)
+        yield _server({**labels, "model_name": "federated"}, "elsewhere", None, _ALWAYS)
+        router = {"target_never_up": _from(_TURN + 31)} if told else {}
+        yield _server({**labels, "model_name": ""}, "router", _DIES_LATE, _ENDS_LATE, **router)
         late, third = _from(_TURN + 6), {**labels, "model_name": "third"}
         yield _server(labels, "renamed", _DIES_LATE, _ENDS)
         yield _server(third, "renamed", _DIES_LATE, _RENAMED, target_down=late, model_down=late)
@@ -150,11 +155,11 @@ def _servers(matrix: Matrix, name: str, servers: Iterable[_Server]) -> dict[str,
     running = matrix.recorder.running_names()[0]
     inputs = {}
     for one in servers:
-        up = line("up", {label: value for label, value in one.labels.items() if label != "model_name"}, one.up)
-        inputs[up["series"]] = up
-        if one.series is not None:
-            series = line(running, one.labels, one.series)
-            inputs[series["series"]] = series
+        place = {label: value for label, value in one.labels.items() if label != "model_name"}
+        for metric, labels, values in (("up", place, one.up), (running, one.labels, one.series)):
+            if values is not None:
+                made = line(metric, labels, values)
+                inputs[made["series"]] = made
     checks = []
     for guard, shown in _SHOWN.items():
         alert = names.alert_name(guard, matrix.options.alert_prefix)
