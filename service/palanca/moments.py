@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 from datetime import UTC, datetime
 
 from palanca.errors import UsageError
 
+_LATEST = 1e11
 _LONGEST_S = 100 * 365 * 86400.0
 _DURATION = re.compile(r"^(?:([0-9]+)d)?(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+)s)?$")
 
@@ -44,20 +44,19 @@ def parse_moment(text: str, *, now: float) -> float:
     plain = text.strip()
     if plain.startswith("-") and plain[1:2].isdigit() and plain[-1:].isalpha():
         try:
-            return _after_1970(text, now - seconds(plain[1:]))
+            return _within(text, now - seconds(plain[1:]))
         except ValueError as error:
             raise UsageError(_message(text)) from error
     try:
-        value = float(plain)
+        value = float(plain.replace("_", "?"))  # which Python reads as nothing
     except ValueError:
         return _rfc3339(text, plain)
-    if not math.isfinite(value) or value > 1e11:  # noqa: PLR2004  beyond the year 5000: milliseconds
-        raise UsageError(_message(text))
-    return _after_1970(text, value)
+    return _within(text, value)
 
 
-def _after_1970(text: str, value: float) -> float:
-    if value < 0:
+def _within(text: str, value: float) -> float:
+    """Return a moment from 1970 to the year 5000; what is beyond was meant as milliseconds."""
+    if not 0 <= value <= _LATEST:
         raise UsageError(_message(text))
     return value
 
@@ -70,7 +69,7 @@ def _rfc3339(text: str, plain: str) -> float:
     if moment.tzinfo is None:
         message = f"{text!r} has no time zone; write {moment.isoformat()}Z for UTC or add an offset such as +02:00"
         raise UsageError(message)
-    return _after_1970(text, moment.timestamp())
+    return _within(text, moment.timestamp())
 
 
 def _message(text: str) -> str:

@@ -40,7 +40,9 @@ def test_the_cookie() -> None:
     assert SECRET not in answer["set-cookie"]
 
 
-@pytest.mark.parametrize("headers", [{"X_Forwarded_Proto": "https"}, {"X_Forwarded_Proto": "HTTPS"}])
+@pytest.mark.parametrize(
+    "headers", [{"X_Forwarded_Proto": "https"}, {"X_Forwarded_Proto": "HTTPS"}, {"X_Forwarded_Proto": "https, http"}]
+)
 def test_over_tls_it_is_secure(headers: dict[str, str]) -> None:
     """Be it in front of palanca."""
     assert "Secure" in signed(closed(), **headers)["set-cookie"]
@@ -52,6 +54,13 @@ def test_it_reads(path: str) -> None:
     made = closed()
     assert 200 == made.get(*path.split("?"), cookie=cookie(signed(made))).status
     assert 200 == made.get(*path.split("?"), authorization=f"Bearer {OTHER}").status
+
+
+def test_beside_what_a_proxy_sends() -> None:
+    """Its own name and password are nobody's here; the cookie still is somebody's."""
+    made = closed()
+    shown = {"cookie": cookie(signed(made)), "authorization": "Basic cHJveHk6cHJveHk="}
+    assert 200 == made.get("/", **shown).status
 
 
 def test_it_does_not_write() -> None:
@@ -117,7 +126,14 @@ def test_forms_of_other_sites(headers: dict[str, str], path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "headers", [{}, {"Sec_Fetch_Site": "same-origin"}, {"Sec_Fetch_Site": "none"}, {"Origin": "http://localhost:9797"}]
+    "headers",
+    [
+        {},
+        {"Sec_Fetch_Site": "same-origin"},
+        {"Sec_Fetch_Site": "none"},
+        {"Origin": "http://localhost:9797"},
+        {"Origin": "http://palanca.example:80", "X_Forwarded_Host": "palanca.example:80"},
+    ],
 )
 def test_forms_of_its_own_pages(headers: dict[str, str]) -> None:
     """Are taken."""
@@ -147,7 +163,7 @@ def test_and_nowhere_else(to: str) -> None:
     ("path", "query", "location"),
     [("/", "", "sign-in"), ("/", "q=a", "sign-in?to=%3Fq%3Da"),
      ("/engine", "match=a%3Db", "sign-in?to=engine%3Fmatch%3Da%253Db"),
-     ("/rules/kv-leak", "", "../sign-in?to=rules%2Fkv-leak")],
+     ("/docs", "", "sign-in?to=docs"), ("/rules/kv-leak", "", "../sign-in?to=rules%2Fkv-leak")],
 )  # fmt: skip
 def test_pages_lead_to_the_form(path: str, query: str, location: str) -> None:
     """Relative, whatever is in front; programs get the problem."""
@@ -194,7 +210,7 @@ def test_attempts_are_audited() -> None:
     made = closed()
     signed(made, "wrong")
     signed(made)
-    assert [("unknown", "/sign-in", 401), ("unknown", "/sign-in", 303)] == [
+    assert [("unknown", "/sign-in", 401), ("ana", "/sign-in", 303)] == [
         (one.caller, one.path, one.status) for one in made.audited
     ]
 

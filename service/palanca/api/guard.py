@@ -45,7 +45,7 @@ SECURITY_HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": PAGE_POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
@@ -143,6 +143,7 @@ class Guard:
             self._served(Served(counted, route, status, self._timer() - begin))
             if method not in READING:
                 client = scope.get("client")
+                caller = scope.get("state", {}).get("caller", caller)  # who has signed in just now
                 name = caller.name if caller else "unknown"
                 self._audit(Audited(name, client[0] if client else "", method, scope["path"], status))
 
@@ -175,9 +176,9 @@ class Guard:
 
     def _caller(self, tokens: Tokens, scope: Scope, headers: Headers) -> Caller | None:
         """Return who asks. A browser sends its cookie with whatever any page asks for: it is good for reading only."""
-        authorization = headers.get("authorization", "")
-        if authorization or scope["method"] not in READING:
-            return tokens.caller(authorization)
+        caller = tokens.caller(headers.get("authorization", ""))  # which a proxy may have sent for itself
+        if caller is not None or scope["method"] not in READING:
+            return caller
         return tokens.visitor(cookie_parser(headers.get("cookie", "")).get(SESSION, ""), self._clock())
 
 
@@ -205,7 +206,9 @@ def _from_here(headers: Headers) -> bool:
     if site is not None:
         return site in {"same-origin", "none"}
     origin = headers.get("origin")
-    return origin is None or origin.partition("://")[2].lower() == headers.get("host", "").lower()
+    # A proxy may ask for another host; no form can add a header.
+    hosts = {headers.get(name, "").lower() for name in ("host", "x-forwarded-host")}
+    return origin is None or origin.partition("://")[2].lower() in hosts - {""}
 
 
 _TOO_LARGE = f"the body has more than {LARGEST_BODY:,} bytes"

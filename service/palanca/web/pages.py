@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from palanca.model import Diagnosis, SourceInfo
 
 NAVIGATION = (("", "Fleet"), ("timeline", "Timeline"), ("rules", "Rules"), ("size", "Size"))
-PATHS = frozenset({"/", "/engine", "/timeline", "/rules", "/size"} | FORMS)
+PATHS = frozenset({"/", "/engine", "/timeline", "/rules", "/size", "/docs"} | FORMS)
+"""What people look at with a browser."""
 REFRESH_S = 15
 """How often a page looks for news: half of the usual interval of polls."""
 _KINDS = (RequestValidationError, HTTPException, PalancaError)

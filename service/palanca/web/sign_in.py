@@ -58,6 +58,7 @@ def router(backend: Backend, rules: Callable[[], Rules]) -> APIRouter:
             attempts.failed(address, now)
             return _form(to, "This token is not known.", status=401)
         attempts.succeeded(address)
+        request.state.caller = rules().tokens.visitor(session, now)
         response = _leave(to)
         safe = _secure(request)
         response.set_cookie(SESSION, session, max_age=LASTS_S, httponly=True, samesite="strict", secure=safe)
@@ -88,7 +89,8 @@ def _form(to: str, fault: str = "", status: int = 200, *, again: bool = False) -
 
 def _secure(request: Request) -> bool:
     """Whether the browser came over TLS, be it to a proxy: who says so falsely harms only their own cookie."""
-    return "https" in {request.url.scheme, request.headers.get("x-forwarded-proto", "").lower()}
+    forwarded = request.headers.get("x-forwarded-proto", "").partition(",")[0].strip().lower()
+    return "https" in {request.url.scheme, forwarded}
 
 
 async def _body(request: Request) -> bytes:
