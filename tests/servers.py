@@ -15,6 +15,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs
@@ -29,6 +30,17 @@ def tool(name: str) -> str:
         return found
     listed = subprocess.run([ROOT / ".ci" / "test-tools"], check=True, capture_output=True, text=True).stdout
     return next(line for line in listed.splitlines() if line.endswith(f"/{name}"))
+
+
+@cache
+def _version(program: str) -> str:
+    said = subprocess.run([program, "--version"], check=True, capture_output=True, text=True)
+    return (said.stdout + said.stderr).split("version ", 1)[1].split()[0]
+
+
+def left_open() -> bool:
+    """Whether ranges of the Prometheus that is used leave out a sample at their very start: from 3.0 on."""
+    return int(_version(tool("prometheus")).partition(".")[0]) >= 3
 
 
 def free_port() -> int:
