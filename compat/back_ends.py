@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,11 +33,6 @@ class BackEnd:
         return f"{TITLES[self.kind]} {self.version}"
 
     @property
-    def left_open(self) -> bool:
-        """Whether a range leaves out a sample at its very start: Prometheus from 3.0 on."""
-        return self.kind == PROMETHEUS and int(self.version.partition(".")[0]) >= 3  # noqa: PLR2004
-
-    @property
     def path(self) -> str:
         """A ``PATH`` on which its commands come first."""
         return f"{self.folder}{os.pathsep}{os.environ['PATH']}"
@@ -55,3 +51,11 @@ def back_ends(*kinds: str) -> tuple[BackEnd, ...]:
     listed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     made = [line.split(" ", 2) for line in listed.splitlines()]
     return tuple(BackEnd(kind, version, Path(folder)) for kind, version, folder in made if kind in kinds)
+
+
+def passing(*arguments: str) -> int:
+    """Run tests of the suite with the commands that are on the ``PATH``; returns how many there are, all passing."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT, env=dict(os.environ))
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+    return int(done.stdout.rsplit(" passed", 1)[0].rsplit(maxsplit=1)[-1])
