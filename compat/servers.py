@@ -1,4 +1,4 @@
-"""VictoriaMetrics over a recording, as ``tests.servers`` has Prometheus."""
+"""VictoriaMetrics and vmalert, as ``tests.servers`` has Prometheus."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ from palanca.sources.recording import load
 
 
 @contextmanager
-def victoria_metrics(text: Path, folder: Path) -> Iterator[str]:
-    """Serve OpenMetrics text by a VictoriaMetrics of its own in ``folder``; yields its URL and ends it."""
-    url = f"http://127.0.0.1:{free_port()}"
+def victoria_metrics(text: Path | None, folder: Path, config: str = "scrape_configs: []\n") -> Iterator[str]:
+    """Serve OpenMetrics text, or what it scrapes, by a VictoriaMetrics of its own in ``folder``; yields its URL."""
+    url, scrape = f"http://127.0.0.1:{free_port()}", folder / "scrape.yml"
+    folder.mkdir(parents=True, exist_ok=True)
+    scrape.write_text(config)
     command = [
         tool("victoria-metrics"), f"-httpListenAddr={url.removeprefix('http://')}", f"-storageDataPath={folder / 'data'}",
-        "-retentionPeriod=100y", "-memory.allowedBytes=256MB", "-loggerLevel=WARN",
+        f"-promscrape.config={scrape}", "-retentionPeriod=100y", "-memory.allowedBytes=256MB", "-loggerLevel=WARN",
     ]  # fmt: skip
     with running(command, f"{url}/health", folder):
-        for path, body in (("/api/v1/import", b"".join(_lines(text))), ("/internal/force_flush", None)):
-            with urllib.request.urlopen(url + path, data=body, timeout=60) as answer:
-                answer.read()
+        if text is not None:
+            for path, body in (("/api/v1/import", b"".join(_lines(text))), ("/internal/force_flush", None)):
+                with urllib.request.urlopen(url + path, data=body, timeout=60) as answer:
+                    answer.read()
         yield url
 
 
@@ -42,3 +45,16 @@ def _lines(text: Path) -> Iterator[bytes]:
                     "timestamps": block.times[there].tolist(),
                 }
                 yield json.dumps(made).encode() + b"\n"
+
+
+@contextmanager
+def vmalert(rules: Path, storage: str, alertmanager: str, folder: Path) -> Iterator[None]:
+    """Evaluate a rule file over a VictoriaMetrics, and send alerts to an Alertmanager."""
+    address = f"127.0.0.1:{free_port()}"
+    command = [
+        tool("vmalert"), f"-httpListenAddr={address}", f"-rule={rules}", f"-datasource.url={storage}",
+        f"-remoteWrite.url={storage}", f"-remoteRead.url={storage}", f"-notifier.url={alertmanager}",
+        "-loggerLevel=WARN",
+    ]  # fmt: skip
+    with running(command, f"http://{address}/health", folder):
+        yield

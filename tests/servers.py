@@ -76,11 +76,12 @@ def running(command: Sequence[str], ready: str, folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def prometheus(text: Path, folder: Path, config: str = "global: {}\n") -> Iterator[str]:
-    """Serve OpenMetrics text by a Prometheus of its own in ``folder``; yields its URL and ends it."""
+def prometheus(text: Path | None, folder: Path, config: str = "global: {}\n") -> Iterator[str]:
+    """Serve OpenMetrics text, or what it scrapes, by a Prometheus of its own in ``folder``; yields its URL."""
     data, settings, port = folder / "data", folder / "prometheus.yml", free_port()
     folder.mkdir(parents=True, exist_ok=True)
-    import_text(text, data)
+    if text is not None:
+        import_text(text, data)
     settings.write_text(config)
     command = [
         tool("prometheus"), f"--config.file={settings}", f"--storage.tsdb.path={data}",
