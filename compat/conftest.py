@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 from compat.back_ends import ALERTMANAGER, PROMETHEUS, VICTORIA_METRICS, BackEnd, back_ends
-from compat.page import Results, write
+from compat.results import Results, write
 
 SOURCES = back_ends(PROMETHEUS, VICTORIA_METRICS)
 ALERTMANAGERS = back_ends(ALERTMANAGER)

@@ -21,8 +21,9 @@ def victoria_metrics(text: Path | None, folder: Path, config: str = "scrape_conf
     folder.mkdir(parents=True, exist_ok=True)
     scrape.write_text(config)
     command = [
-        tool("victoria-metrics"), f"-httpListenAddr={url.removeprefix('http://')}", f"-storageDataPath={folder / 'data'}",
-        f"-promscrape.config={scrape}", "-retentionPeriod=100y", "-memory.allowedBytes=256MB", "-loggerLevel=WARN",
+        tool("victoria-metrics"), f"-httpListenAddr={url.removeprefix('http://')}",
+        f"-storageDataPath={folder / 'data'}", f"-promscrape.config={scrape}",
+        "-retentionPeriod=100y", "-memory.allowedBytes=256MB", "-loggerLevel=WARN",
     ]  # fmt: skip
     with running(command, f"{url}/health", folder):
         if text is not None:

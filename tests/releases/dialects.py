@@ -19,10 +19,13 @@ _NOT_IN_RUST = re.compile(
     r"(process|python)_.*|.*_created|vllm:(cache_config_info|mm_cache_.*|engine_sleep_state|admission_rejections.*|kv_offload_.*)"
 )
 """What the Rust front end of 0.33.0 lacks (rust/src/server/src/routes/metrics.rs)."""
+_SERVED = Sample("http_requests_total", {"handler": "/v1/completions", "method": "POST", "status": "2xx"}, 0.0)
+_SERVED_SINCE = Release("0.8.3")
+"""A series that appears with its first request, in front ends from this release on."""
 _KV_USAGE = re.compile("vllm:(gpu|kv)_cache_usage_perc")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Dialect:
     """Samples as a scrape shows them; ``prefix`` is that of vLLM's names."""
 
@@ -50,7 +53,13 @@ def _page(stem: str, text: bytes) -> Dialect:
     found = _FILE.fullmatch(stem)
     assert found is not None, stem
     variant = "hidden metrics shown" if found["hidden"] else ""
-    return Dialect(found["release"], found["engine"], variant, ExpositionParser().parse(text).samples)
+    samples = ExpositionParser().parse(text).samples
+    served = (
+        (_SERVED,)
+        if Release(found["release"]) >= _SERVED_SINCE and all(_SERVED.name != one.name for one in samples)
+        else ()
+    )
+    return Dialect(found["release"], found["engine"], variant, (*samples, *served))
 
 
 # --- what changes a page ---------------------------------------------------------------------------
@@ -83,12 +92,12 @@ def _processes(dialect: Dialect, variant: str, with_pid: re.Pattern[str] | None 
 
 def _engines(dialect: Dialect, variant: str) -> Dialect:
     """Data parallel: every series of an engine once for each of two."""
-    return replace(dialect, variant=variant, samples=tuple(_each(dialect.samples, re.compile(".*"), "engine", ("0", "1"))))
+    return replace(
+        dialect, variant=variant, samples=tuple(_each(dialect.samples, re.compile(".*"), "engine", ("0", "1")))
+    )
 
 
-def _each(
-    samples: Iterable[Sample], names: re.Pattern[str], label: str, values: Iterable[str]
-) -> Iterator[Sample]:
+def _each(samples: Iterable[Sample], names: re.Pattern[str], label: str, values: Iterable[str]) -> Iterator[Sample]:
     """Samples of these names once for each value of a label: a new one, or ``engine`` where there is one."""
     for one in samples:
         if names.fullmatch(one.name) and (label == "pid" or label in one.labels):

@@ -14,8 +14,8 @@ from palanca.signals.identity import BUCKET, COUNT
 from palanca.signals.inventory import Place, places
 from palanca.sources.exposition import Sample
 
-INTERVAL_S, STEPS = 15, 61
-"""A quarter of an hour: longer than every window and ``for`` of what is synthesised, in which nothing grows."""
+INTERVAL_S, STEPS = 30, 75
+"""More than half an hour: longer than all windows, and what was half an hour ago is known."""
 _ONLY = {
     "request_success": {"finished_reason": "stop"},
     "num_requests_waiting_by_reason": {"reason": "capacity"},
@@ -25,6 +25,7 @@ _ONLY = {
 """Of a family with labels of its own, the series that has everything."""
 _BLOCKS, _BLOCK = 1000, 16
 """KV cache of each engine, and tokens in a block."""
+
 
 @dataclass(frozen=True)
 class Load:
@@ -52,7 +53,8 @@ def _load(
         "preemptions": preemptions, "request_success": finished, "prompt_tokens": finished * prompt,
         "prompt_tokens_by_source": finished * prompt, "generation_tokens": finished * answer,
         "prefix_cache_queries": finished * prompt, "prefix_cache_hits": finished * prompt / 2,
-        "spec_drafts": 10.0, "spec_draft_tokens": 30.0, "spec_accepted_tokens": 24.0, "spec_accepted_tokens_per_pos": 8.0,
+        "http_requests": finished, "spec_drafts": 10.0, "spec_draft_tokens": 30.0, "spec_accepted_tokens": 24.0,
+        "spec_accepted_tokens_per_pos": 8.0,
     }  # fmt: skip
     steps = 1 / gap
     observed = {

@@ -58,7 +58,9 @@ class Fleet:
             return []
         if NAME_TAG in text:
             fitting = [
-                name for name in self.names if re.search(rf"[|(\"]{re.escape(_plain(name))}(_count|_bucket)?[|)\"]", text)
+                name
+                for name in self.names
+                if re.search(rf"[|(\"]{re.escape(_plain(name))}(_count|_bucket)?[|)\"]", text)
             ]
             return [series({**labels, NAME_TAG: name}, 1) for labels in self.targets for name in fitting]
         if LEAF_TAG in text:

@@ -1,42 +1,20 @@
-"""The tables in ``docs/compatibility.md`` that are made of what was tried."""
+"""What was found at each back end, as the tables in ``docs/compatibility.md``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.engines import ROOT
+from tests.generated import table, with_block
 
 PAGE = ROOT / "docs" / "compatibility.md"
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown."""
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
-
-
-def block(text: str, name: str) -> str:
-    """What stands between the marks of a generated part. Raises ``ValueError`` where there are none."""
-    return text[slice(*_place(text, name))]
-
-
-def with_block(text: str, name: str, content: str) -> str:
-    """The text with another generated part. Raises ``ValueError`` where it has no marks for it."""
-    begin, end = _place(text, name)
-    return f"{text[:begin]}{content}{text[end:]}"
-
-
-def _place(text: str, name: str) -> tuple[int, int]:
-    mark = f"<!-- generated: {name} -->\n\n"
-    begin = text.index(mark) + len(mark)
-    return begin, text.index("\n<!-- end -->", begin)
-
-
 @dataclass
 class Results:
-    """What was found, by row and column. ``columns`` are what every row has when all was tried."""
+    """By row and column. ``columns`` are what every row has when all was tried; ``name`` is that of the table."""
 
     name: str
     columns: Sequence[str]
@@ -45,9 +23,8 @@ class Results:
 
     def note(self, row: str, column: str, text: str) -> None:
         """Write down one cell."""
-        if row not in self.rows or column not in self.columns:
-            message = f"no cell {column!r} of {row!r}"
-            raise KeyError(message)
+        assert row in self.rows
+        assert column in self.columns
         self.cells[row, column] = text
 
     @property
