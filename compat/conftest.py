@@ -11,7 +11,13 @@ from compat.results import Results, write
 
 SOURCES = back_ends(PROMETHEUS, VICTORIA_METRICS)
 ALERTMANAGERS = back_ends(ALERTMANAGER)
-SOURCE_COLUMNS = ("diagnoses as from the file", "values of signals", "exported alerts", "a live incident")
+SOURCE_COLUMNS = (
+    "diagnoses as from the file",
+    "values of signals",
+    "all releases at once",
+    "exported alerts",
+    "a live incident",
+)
 ALERTMANAGER_COLUMNS = ("exported configuration", "alerts, silences, webhook", "a live incident")
 
 Note = Callable[[BackEnd, str, str], None]

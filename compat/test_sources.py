@@ -8,11 +8,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from compat.back_ends import VICTORIA_METRICS, BackEnd, passing
 from compat.conftest import Note
+from compat.said import said
 from tests.engines import RECORDINGS, ROOT, shipped
 from tests.signals.agreement import TOLERANCE, both, differences
 from tests.test_real_recordings import EXPECT
@@ -51,23 +51,7 @@ def diagnosis(one: Asked, *where: str) -> list[object]:
     command = ["-m", "palanca.cli", "diagnose", *where, "--at", f"{one.at:.3f}", *one.window, "--format", "json"]
     done = subprocess.run([sys.executable, *command], check=False, capture_output=True, text=True, timeout=60)
     assert done.returncode in {0, 1}, done.stderr
-    return [_said(report) for report in json.loads(done.stdout)["targets"]]
-
-
-def _said(report: dict[str, Any]) -> object:
-    keys = ("rule", "cause", "state", "severity", "role", "confidence")
-    proposals = ("lever", "direction", "flag", "proposed", "argument")
-    return (
-        report["target"],
-        report["status"],
-        report["vllm"],
-        [
-            ([finding[key] for key in keys], [[made[key] for key in proposals] for made in finding["recommendations"]])
-            for finding in report["findings"]
-        ],
-        [one["rule"] for one in report["unknown"]],
-        report["not_applicable"],
-    )
+    return [said(report) for report in json.loads(done.stdout)["targets"]]
 
 
 def test_diagnoses(source: BackEnd, tmp_path: Path, note: Note) -> None:
