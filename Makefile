@@ -71,7 +71,7 @@ deploy-check: $(DEV) ## Render the Kubernetes manifests and verify the systemd u
 bench: $(DEV) ## Measure wall time and memory beside a floor
 	$(BIN)/python bench/diagnosis.py
 
-compat: $(DEV) ## Try every release of Prometheus, Alertmanager and VictoriaMetrics: by hand, about half an hour
+compat: $(DEV) ## Try every release of Prometheus, Alertmanager and VictoriaMetrics: by hand, about 45 minutes
 	@.ci/test-tools
 	@.ci/back-ends
 	PATH="$(TEST_TOOLS):$$PATH" $(BIN)/python -m pytest compat $(ARGS)
