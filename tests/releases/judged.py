@@ -15,7 +15,7 @@ from tests.releases.loads import LOADS, STEPS, laid
 from palanca.alerting.matrix import Matrix
 from palanca.alerting.options import Options
 from palanca.diagnosis import diagnose
-from palanca.model import State, TargetReport
+from palanca.model import Severity, State, TargetReport
 from palanca.releases import ReleaseRange
 
 COLUMNS = ("vLLM", "signals", "rules judged", *LOADS, "alerts")
@@ -34,10 +34,11 @@ def reports(dialect: Dialect) -> Mapping[str, Sequence[TargetReport]]:
 
 
 @cache
-def exported(dialect: Dialect, *rules: str) -> Matrix:
-    """The alerts that are exported for exactly this release and prefix."""
+def exported(dialect: Dialect, *severities: Severity) -> Matrix:
+    """The alerts that are exported for exactly this release and prefix, of all severities or of some."""
     releases = ReleaseRange.parse(dialect.release)
-    return Matrix(shipped(), Options(releases=releases, prefixes=(dialect.prefix,), rules=rules, guards=False))
+    options = Options(releases=releases, prefixes=(dialect.prefix,), severities=severities, guards=False)
+    return Matrix(shipped(), options)
 
 
 def judged(report: TargetReport) -> int:
@@ -56,7 +57,7 @@ def _found(dialect: Dialect, name: str) -> str:
     first = next((one for one in report.findings if one.rule == rule), None)
     if first is None:
         lacking = missing(report, rule)
-        return f"not judged: no {', '.join(lacking)}" if lacking else report.status
+        return f"not judged: no {', '.join(lacking)}" if lacking else "does not apply" if rule else report.status
     change = next(iter(first.recommendations), None)
     return f"`{rule}`: `{change.argument or change.lever}`" if change is not None else f"`{rule}`"
 

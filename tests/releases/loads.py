@@ -40,21 +40,21 @@ class Load:
 
 def _load(
     *, running: float, waiting: float, usage: float, preemptions: float, finished: float, prompt: float, answer: float,
-    queue: float, prefill: float, gap: float, rule: str | None = None,
+    queue: float, prefill: float, gap: float, accepted: float = 0.8, rule: str | None = None,
 ) -> Load:  # fmt: skip
-    """Numbers that belong together: per second, in seconds and in tokens. Drafts of three tokens are good ones."""
+    """Numbers that belong together: per second, in seconds and in tokens. Drafts have three tokens."""
     decode = answer * gap
     levels = {
         "num_requests_running": running, "num_requests_waiting": waiting, "num_requests_waiting_by_reason": waiting,
         "kv_cache_usage": usage, "engine_sleep_state": 1.0,
-        "process_start_time": -86400.0, "spec_draft_acceptance_rate": 0.8,
+        "process_start_time": -86400.0, "spec_draft_acceptance_rate": accepted,
     }  # fmt: skip
     rates = {
         "preemptions": preemptions, "request_success": finished, "prompt_tokens": finished * prompt,
         "prompt_tokens_by_source": finished * prompt, "generation_tokens": finished * answer,
         "prefix_cache_queries": finished * prompt, "prefix_cache_hits": finished * prompt / 2,
-        "http_requests": finished, "spec_drafts": 10.0, "spec_draft_tokens": 30.0, "spec_accepted_tokens": 24.0,
-        "spec_accepted_tokens_per_pos": 8.0,
+        "http_requests": finished, "spec_drafts": 10.0, "spec_draft_tokens": 30.0,
+        "spec_accepted_tokens": 30.0 * accepted, "spec_accepted_tokens_per_pos": 10.0 * accepted,
     }  # fmt: skip
     steps = 1 / gap
     observed = {
@@ -76,6 +76,14 @@ LOADS: Mapping[str, Load] = {
     "slots full": _load(
         running=16, waiting=30, usage=0.2, preemptions=0, finished=2, prompt=400, answer=200, queue=15, prefill=0.4,
         gap=0.04, rule="slot-limit",
+    ),
+    "budget small": _load(
+        running=3, waiting=30, usage=0.05, preemptions=0, finished=5, prompt=2000, answer=20, queue=6, prefill=0.5,
+        gap=0.03, rule="token-budget",
+    ),
+    "drafts refused": _load(
+        running=6, waiting=0, usage=0.2, preemptions=0, finished=2, prompt=400, answer=150, queue=0.01, prefill=0.05,
+        gap=0.02, accepted=0.05, rule="speculation-ineffective",
     ),
     "well": _load(
         running=6, waiting=0, usage=0.2, preemptions=0, finished=2, prompt=400, answer=150, queue=0.01, prefill=0.05,
