@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,6 @@ def test_incident(tmp_path: Path, note: Note, monkeypatch: pytest.MonkeyPatch) -
             (report,) = json.loads(said.stdout)["targets"]
             first = report["findings"][0]
             assert (1, RULE, "firing") == (said.returncode, first["rule"], first["state"])
-            took = time.mktime(time.strptime(alert["startsAt"][:19], "%Y-%m-%dT%H:%M:%S")) - time.timezone - begin
+            took = datetime.fromisoformat(alert["startsAt"]).timestamp() - begin
             note(source, "a live incident", f"alert after {took:.0f} s, and the diagnosis")
             note(alertmanager, "a live incident", f"alert arrives and mutes {', '.join(muted(receiver))}")
