@@ -19,7 +19,7 @@ DEV := $(VENV)/.dev
 METADATA := pyproject.toml service/palanca/__init__.py
 COMPILE := $(BIN)/uv pip compile --quiet --no-config --universal --generate-hashes --no-emit-index-url --no-header
 
-.PHONY: help setup run demo tools lint format test unit deploy-check bench pictures wheel-test lock clean
+.PHONY: help setup run demo tools lint format test unit deploy-check bench compat pictures wheel-test lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +70,11 @@ deploy-check: $(DEV) ## Render the Kubernetes manifests and verify the systemd u
 
 bench: $(DEV) ## Measure wall time and memory beside a floor
 	$(BIN)/python bench/diagnosis.py
+
+compat: $(DEV) ## Try every release of Prometheus, Alertmanager and VictoriaMetrics: by hand, about 45 minutes
+	@.ci/test-tools
+	@.ci/back-ends
+	PATH="$(TEST_TOOLS):$$PATH" $(BIN)/python -m pytest compat $(ARGS)
 
 pictures: $(DEV) ## Take the pictures of the documents anew, of a replayed incident
 	PATH="$(TEST_TOOLS):$$PATH" $(BIN)/python -m bench.pictures

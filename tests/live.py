@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.engines import RECORDINGS, shipped
 
+from palanca.signals.promql import quote
 from palanca.signals.store import Series
 from palanca.sources.loop import LoopSource
 
@@ -39,13 +40,14 @@ def write_live(
             source = LoopSource(RECORDINGS / f"{name}.om.gz", start=now - ago, clock=lambda: now)
             source._load(shipped())
             for series in source._rounds(now + ahead):
-                out.writelines(_lines(series, {**series.labels, **own}, round((now - ago) * 1000)))
+                out.writelines(lines(series, {**series.labels, **own}, round((now - ago) * 1000)))
         out.write("# EOF\n")
     return path
 
 
-def _lines(series: Series, labels: Mapping[str, str], begin: int) -> Iterator[str]:
-    pairs = ",".join(f'{name}="{value}"' for name, value in labels.items())
+def lines(series: Series, labels: Mapping[str, str], begin: int = 0) -> Iterator[str]:
+    """Write a series as OpenMetrics text with other labels, from ``begin`` on, in milliseconds."""
+    pairs = ",".join(f"{name}={quote(value)}" for name, value in labels.items())
     for time, value in zip(series.times.tolist(), series.values.tolist(), strict=True):
         if time >= begin:
             yield f"{series.name}{{{pairs}}} {value!r} {time / 1000:.3f}\n"

@@ -15,6 +15,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs
@@ -29,6 +30,17 @@ def tool(name: str) -> str:
         return found
     listed = subprocess.run([ROOT / ".ci" / "test-tools"], check=True, capture_output=True, text=True).stdout
     return next(line for line in listed.splitlines() if line.endswith(f"/{name}"))
+
+
+@cache
+def _version(program: str) -> str:
+    said = subprocess.run([program, "--version"], check=True, capture_output=True, text=True)
+    return (said.stdout + said.stderr).split("version ", 1)[1].split()[0]
+
+
+def left_open() -> bool:
+    """Whether ranges of the Prometheus that is used leave out a sample at their very start: from 3.0 on."""
+    return int(_version(tool("prometheus")).partition(".")[0]) >= 3
 
 
 def free_port() -> int:
@@ -49,27 +61,38 @@ def import_text(text: Path, data: Path) -> None:
 
 
 @contextmanager
-def prometheus(text: Path, folder: Path) -> Iterator[str]:
-    """Serve OpenMetrics text by a Prometheus of its own in ``folder``; yields its URL and ends it."""
-    data, config = folder / "data", folder / "prometheus.yml"
+def running(command: Sequence[str], ready: str, folder: Path) -> Iterator[None]:
+    """Run a server of Go, with its log in ``folder``, from when ``ready`` answers until the block ends."""
     folder.mkdir(parents=True, exist_ok=True)
-    import_text(text, data)
-    config.write_text("global: {}\n")
-    port = free_port()
-    command = [
-        tool("prometheus"), f"--config.file={config}", f"--storage.tsdb.path={data}",
-        "--storage.tsdb.retention.time=100y", f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn",
-    ]  # fmt: skip
-    url = f"http://127.0.0.1:{port}"
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "GOMAXPROCS": "2"})
+    log = folder / f"{Path(command[0]).name}.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=out, env={**os.environ, "GOMAXPROCS": "2"})
         try:
-            _wait(url + "/-/ready", process, folder / "log")
-            yield url
+            _wait(ready, process, log)
+            yield
         finally:
             process.kill()
             process.wait(timeout=30)
-            shutil.rmtree(data, ignore_errors=True)
+
+
+@contextmanager
+def prometheus(text: Path | None, folder: Path, config: str = "global: {}\n") -> Iterator[str]:
+    """Serve OpenMetrics text, or what it scrapes, by a Prometheus of its own in ``folder``; yields its URL."""
+    data, settings, port = folder / "data", folder / "prometheus.yml", free_port()
+    folder.mkdir(parents=True, exist_ok=True)
+    if text is not None:
+        import_text(text, data)
+    settings.write_text(config)
+    command = [
+        tool("prometheus"), f"--config.file={settings}", f"--storage.tsdb.path={data}",
+        "--storage.tsdb.retention.time=100y", f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn",
+    ]  # fmt: skip
+    url = f"http://127.0.0.1:{port}"
+    try:
+        with running(command, f"{url}/-/ready", folder):
+            yield url
+    finally:
+        shutil.rmtree(data, ignore_errors=True)
 
 
 def _wait(url: str, process: subprocess.Popen[bytes], log: Path, seconds: float = 30) -> None:

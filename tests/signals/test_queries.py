@@ -16,6 +16,7 @@ from palanca.model import Catalogue, SourceInfo, Target
 from palanca.resources import shipped
 from palanca.signals.inventory import LEAF_TAG, LONGEST_JOB_FILTER, NAME_TAG, Selection, one_of, places
 from palanca.signals.leaves import MISSING, Grid, Leaf
+from palanca.signals.promql import UNOBSERVED
 from palanca.signals.queries import LONGEST_QUERY, MOST_STEPS, PromQLReader, packed, planned
 from palanca.signals.readings import read
 from palanca.signals.store import Series
@@ -40,12 +41,13 @@ def series(labels: Mapping[str, str], *values: float, end: float = END, step: fl
 
 
 class Fleet:
-    """Says that every target has the given names, answers every leaf with 1, and keeps what it was asked."""
+    """Says that every target has the given names, answers every leaf with one value, and keeps what it was asked."""
 
     def __init__(self, targets: Iterable[Mapping[str, str]], names: Iterable[str], *, tag: str | None = None) -> None:
         self.targets, self.names, self.tag = list(targets), list(names), tag
         self.texts: list[str] = []
         self.ranges: list[tuple[float, float, float]] = []
+        self.value = 1.0
         self.busy, self.most, self._company = 0, 0, threading.Condition()
         self.patience_s = 0.0
 
@@ -56,7 +58,9 @@ class Fleet:
             return []
         if NAME_TAG in text:
             fitting = [
-                name for name in self.names if re.search(rf"[|(\"]{re.escape(_plain(name))}(_bucket)?[|)\"]", text)
+                name
+                for name in self.names
+                if re.search(rf"[|(\"]{re.escape(_plain(name))}(_count|_bucket)?[|)\"]", text)
             ]
             return [series({**labels, NAME_TAG: name}, 1) for labels in self.targets for name in fitting]
         if LEAF_TAG in text:
@@ -82,7 +86,7 @@ class Fleet:
 
     def _leaves(self, text: str, steps: int) -> list[Series]:
         tags = [self.tag] if self.tag is not None else re.findall(rf'"{LEAF_TAG}", "(\d+)"', text)
-        return [series({**labels, LEAF_TAG: tag}, *[1.0] * steps) for labels in self.targets for tag in tags]
+        return [series({**labels, LEAF_TAG: tag}, *[self.value] * steps) for labels in self.targets for tag in tags]
 
 
 def _plain(name: str) -> str:
@@ -144,6 +148,19 @@ def test_a_leaf_beside_the_plan_is_asked_alone(catalogue: Catalogue) -> None:
     assert odd not in planned(catalogue)
     assert [[1.0]] == [[*values] for values in reader.leaf(odd).values()]
     assert "[1m17s]" in api.texts[-1]
+
+
+def test_nothing_observed_is_no_number_also_where_such_are_left_out(catalogue: Catalogue) -> None:
+    """VictoriaMetrics answers no NaN, as if there were no series: a number is asked for in its place."""
+    api = fleet(1, "vllm:num_requests_running", "vllm:time_to_first_token_seconds")
+    api.value = UNOBSERVED
+    reader = PromQLReader(api, catalogue, Grid(END, 1, 15))
+    (values,) = reader.leaf(Leaf("quantile", "time_to_first_token", 77.0, quantile=0.9)).values()
+
+    assert np.isnan(values).all()
+    observed = 'rate(vllm:time_to_first_token_seconds_bucket{le="+Inf"}[1m17s])'
+    gone = "prometheus_replica, replica"
+    assert f"or (max without (le) (max without ({gone}) (sum without (pid) ({observed}))) == 0) + -1" in api.texts[-1]
 
 
 def test_the_window_replaces_all_windows(catalogue: Catalogue) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from tests.signals import worlds
 from tests.signals.agreement import TOLERANCE, Counted, both, differences
 
 from palanca.check import load_catalogue
-from palanca.model import Catalogue, Target
+from palanca.model import Catalogue, State, Target
 from palanca.resources import shipped
 from palanca.signals.leaves import Grid
 from palanca.sources.prometheus import Prometheus
@@ -58,6 +59,22 @@ def test_recordings(path: Path, folder: Path, catalogue: Catalogue) -> None:
                 assert worst <= TOLERANCE
                 assert len(queries.texts) <= MOST_QUERIES
         assert ("ok", ()) == (client.info().state, client.info().warnings)
+
+
+def test_buckets_that_relabelling_drops(folder: Path, catalogue: Catalogue) -> None:
+    """A histogram is known by its count: means stay, quantiles are lacking, in both readers."""
+    path = folder / "without.om"
+    lines = gzip.decompress(RECORDINGS[0].read_bytes()).decode().splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if "_bucket{" not in line))
+    store = load(path)
+    grid = Grid(store.span()[1], STEPS, 5)
+
+    with prometheus(path, folder / "server") as url, Prometheus(url) as client:
+        asked, computed = both(catalogue, client, store, grid)
+
+    assert ([], True) == (differences(asked, computed)[0], differences(asked, computed)[1] <= TOLERANCE)
+    last = {name: State(int(one.states[0, -1])) for name, one in asked.signals.items()}
+    assert (State.OK, State.ABSENT) == (last["ttft_mean"], last["ttft_p99"])
 
 
 @settings(

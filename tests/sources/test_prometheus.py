@@ -61,7 +61,7 @@ def test_a_query_is_a_form_with_exact_times() -> None:
     assert ("POST", "/api/v1/query") == (instant.method, instant.path)
     assert {"query": ['up{job="a b&c"}'], "time": ["1800000000.124"]} == instant.form
     assert ("POST", "/api/v1/query_range") == (ranged.method, ranged.path)
-    times = {"start": ["1800000000.250"], "end": ["1800000060.750"], "step": ["7.500"]}
+    times = {"start": ["1800000000.250"], "end": ["1800000060.750"], "step": ["7.500"], "nocache": ["1"]}
     assert {"query": ["up"], **times} == ranged.form
     assert ("up", {"job": "vllm"}, [1_800_000_000_123], [1.0]) == (row.name, row.labels, [*row.times], [*row.values])
 

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     from palanca.model import Family, Metrics
 
+BUCKET, COUNT = "_bucket", "_count"
+"""A histogram is there where its count is: buckets are many, and some relabelling drops them."""
 PROCESS_LABEL = "pid"
 COPY_LABELS = ("prometheus_replica", "replica")
 """Labels of redundant Prometheus servers: their copies are one target, and are never summed."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from palanca.errors import UsageError
-from palanca.signals.identity import SERVER_LABELS, dropped, identity
+from palanca.signals.identity import BUCKET, COUNT, SERVER_LABELS, dropped, identity
 from palanca.signals.promql import quote
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Place:
 
 
 def places(metrics: Metrics) -> dict[str, Place]:
-    """Return every full name that can be exposed; histograms without ``_bucket``."""
+    """Return every full name that can be exposed; histograms without ``_bucket`` and ``_count``."""
     return {
         prefix + name.name: Place(prefix, name.name, family_name, family)
         for family_name, family in metrics.families.items()
@@ -101,17 +101,17 @@ def places(metrics: Metrics) -> dict[str, Place]:
     }
 
 
-def selector(metrics: Metrics, families: Iterable[Family], matchers: Iterable[str]) -> str:
-    """Vector selector for all names of families that are alike; histograms by ``_bucket``."""
-    suffixed = {name.name + _suffix(family): family.prefixed for family in families for name in family.names}
+def selector(metrics: Metrics, families: Iterable[Family], matchers: Iterable[str], histograms: str = COUNT) -> str:
+    """Vector selector for all names of families that are alike; histograms by one of their suffixes."""
+    suffixed = {
+        name.name + (histograms if family.type == "histogram" else ""): family.prefixed
+        for family in families
+        for name in family.names
+    }
     prefixes = "|".join(metrics.prefixes)
     names = "|".join(sorted(suffixed))
     pattern = f"(?:{prefixes})(?:{names})" if all(suffixed.values()) else names
     return "{" + ", ".join([f'__name__=~"{pattern}"', *matchers]) + "}"
-
-
-def _suffix(family: Family) -> str:
-    return "_bucket" if family.type == "histogram" else ""
 
 
 def _with_name(text: str) -> str:
@@ -137,7 +137,7 @@ def names_query(metrics: Metrics, families: Iterable[Family], matchers: Matchers
     """Write the query for the metric names that each identity has had within the span."""
     parts = []
     for members, texts in _alike(families, matchers):
-        chosen = selector(metrics, members, (*_whole(members[0]), *texts))
+        chosen = selector(metrics, members, texts)
         parts.append(_named(f"last_over_time({chosen}[{span}])", dropped(members[0]) - {"__name__"}))
     return " or ".join(parts)
 
@@ -146,13 +146,9 @@ def any_names_query(metrics: Metrics, families: Iterable[Family], matchers: Matc
     """Write the query for the metric names that there have been at all within the span."""
     parts = []
     for members, texts in _alike(families, matchers):
-        chosen = selector(metrics, members, (*_whole(members[0]), *texts))
+        chosen = selector(metrics, members, texts)
         parts.append(f"group by ({NAME_TAG}) ({_with_name(f'last_over_time({chosen}[{span}])')})")
     return " or ".join(parts)
-
-
-def _whole(family: Family) -> tuple[str, ...]:
-    return ('le="+Inf"',) if family.type == "histogram" else ()
 
 
 def names_of(rows: Iterable[Series], known: Mapping[str, Place]) -> tuple[dict[Target, set[str]], set[str]]:
@@ -173,7 +169,7 @@ def _place(row: Series, known: Mapping[str, Place]) -> tuple[str, Place | None]:
     name = row.labels.get(NAME_TAG, "")
     if name in known:
         return name, known[name]
-    base = name.removesuffix("_bucket")
+    base = name.removesuffix(BUCKET).removesuffix(COUNT)
     return base, known.get(base)
 
 
@@ -187,7 +183,7 @@ def bounds_query(metrics: Metrics, families: Iterable[Family], matchers: Matcher
     for members, texts in _alike(families, matchers):
         kept = dropped(members[0]) - {"__name__", "le"}
         every, infinite, finite = (
-            _named(f"last_over_time({selector(metrics, members, (*le, *texts))}[{span}])", kept)
+            _named(f"last_over_time({selector(metrics, members, (*le, *texts), BUCKET)}[{span}])", kept)
             for le in ((), ('le="+Inf"',), ('le!="+Inf"',))
         )
         first = f"histogram_quantile(1, {every})"

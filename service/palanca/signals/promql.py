@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 _OVER_TIME = {"avg": "avg_over_time", "max": "max_over_time", "min": "min_over_time", "count": "count_over_time"}
 
+UNOBSERVED = -1.0
+"""No quantile of a duration, a length or a count is negative."""
+
 
 def quote(value: str) -> str:
     """Quote a label value for PromQL: double quotes, backslash, newline escaped."""
@@ -83,6 +86,16 @@ class PromQL:
         if family.sparse and leaf.where:
             texts += [f"0 * {self._aggregated(replace(leaf, where=()), family, name)}" for name in names]
         return texts[0] if len(texts) == 1 else " or ".join(f"({text})" for text in texts)
+
+    def unobserved(self, leaf: Leaf) -> str:
+        """PromQL of ``UNOBSERVED`` where the quantile of a leaf has nothing to judge.
+
+        Prometheus says NaN there, and VictoriaMetrics leaves NaN out of its answers, as if there were no series.
+        """
+        family = self._catalogue.metrics.families[leaf.family]
+        counted = replace(leaf, function="rate", where=(*leaf.where, ("le", "+Inf")))
+        parts = [self._aggregated(counted, family, name + "_bucket") for name in self.exposed(family, "_bucket")]
+        return " or ".join(f"(max without (le) ({part}) == 0) + {UNOBSERVED:g}" for part in parts)
 
     def exposed(self, family: Family, suffix: str = "") -> list[str]:
         """Full names of a family that the source has, the preferred one first; never empty."""

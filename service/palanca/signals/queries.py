@@ -18,7 +18,7 @@ from palanca.signals import inventory
 from palanca.signals.identity import identity, join_servers, newest_info
 from palanca.signals.inventory import LEAF_TAG, Selection, tagged
 from palanca.signals.leaves import MISSING, Discovery, Leaf, compose
-from palanca.signals.promql import PromQL
+from palanca.signals.promql import UNOBSERVED, PromQL
 from palanca.signals.samples import HEARTBEAT, LAST_HOUR_MS
 
 if TYPE_CHECKING:
@@ -227,7 +227,10 @@ class PromQLReader:
         prefixes = self._metrics.prefixes if family.prefixed else ("",)
         if not any(prefix + name.name in self._names for prefix in prefixes for name in family.names):
             return ""
-        return PromQL(self._catalogue, self._names, self._selection.of(family)).leaf(leaf)
+        promql = PromQL(self._catalogue, self._names, self._selection.of(family))
+        if leaf.function == "quantile":
+            return f"({promql.leaf(leaf)}) or {promql.unobserved(leaf)}"
+        return promql.leaf(leaf)
 
     def _note(self, leaves: Sequence[Leaf], row: Series) -> None:
         tag = row.labels.get(LEAF_TAG, "")
@@ -240,7 +243,8 @@ class PromQLReader:
         times = np.round(self._grid.times * 1000).astype(np.int64)
         index = np.searchsorted(times, row.times)
         inside = (index < times.size) & (times[np.minimum(index, times.size - 1)] == row.times)
-        values[index[inside]] = row.values[inside]
+        found = row.values[inside]
+        values[index[inside]] = np.where(found == UNOBSERVED, np.nan, found) if leaf.function == "quantile" else found
 
     # --- queries ---------------------------------------------------------------------------------
 

@@ -11,7 +11,16 @@ import numpy as np
 
 from palanca.model import Target
 from palanca.signals import functions
-from palanca.signals.identity import COPY_LABELS, PROCESS_LABEL, dropped, identity, join_servers, newest_info
+from palanca.signals.identity import (
+    BUCKET,
+    COPY_LABELS,
+    COUNT,
+    PROCESS_LABEL,
+    dropped,
+    identity,
+    join_servers,
+    newest_info,
+)
 from palanca.signals.leaves import MISSING, Discovery, missing
 
 if TYPE_CHECKING:
@@ -99,8 +108,8 @@ class SampleReader:
                 found = servers if family.scope == "server" else names
                 for labels in block.labels:
                     found[identity(labels, family)].add(name)
-                if family.type == "histogram":
-                    self._note_bounds(bounds, family_name, family, block)
+            if family.type == "histogram":
+                self._note_bounds(bounds, family_name, family)
         targets = join_servers(names, servers, self._asked_for)
         ordered = tuple(sorted(targets, key=lambda target: target.labels))
         return Discovery(
@@ -117,10 +126,9 @@ class SampleReader:
         low = np.searchsorted(block.times, end - LAST_HOUR_MS)
         return bool(low < len(block.times) and block.times[low] <= end)
 
-    def _note_bounds(
-        self, bounds: dict[Target, dict[str, tuple[float, float]]], name: str, family: Family, block: Block
-    ) -> None:
-        for labels in block.labels:
+    def _note_bounds(self, bounds: dict[Target, dict[str, tuple[float, float]]], name: str, family: Family) -> None:
+        recent = (block for _, _, block in self._blocks(family, suffix=BUCKET) if self._recent(block))
+        for labels in (labels for block in recent for labels in block.labels):
             bound = le_of(labels)
             if not math.isfinite(bound):
                 continue
@@ -197,7 +205,7 @@ class SampleReader:
 
     def _quantile(self, leaf: Leaf, family: Family) -> dict[Target, NDArray[np.float64]]:
         by_name: dict[str, dict[Target, dict[float, NDArray[np.float64]]]] = {}
-        for prefix, name, block in self._blocks(family, suffix="_bucket", where=dict(leaf.where)):
+        for prefix, name, block in self._blocks(family, suffix=BUCKET, where=dict(leaf.where)):
             rates = self._apply(leaf, block)
             buckets = by_name.setdefault(prefix + name, {})
             for labels, values in zip(block.labels, rates, strict=True):
@@ -213,7 +221,7 @@ class SampleReader:
     ) -> Iterator[tuple[str, str, Block]]:
         """Yield live prefix, plain name and block of every series of the family that matches."""
         if suffix is None:
-            suffix = "_bucket" if family.type == "histogram" else ""
+            suffix = COUNT if family.type == "histogram" else ""
         prefixes = self._metrics.prefixes if family.prefixed else ("",)
         for name in family.names:
             for prefix in prefixes:

@@ -1,0 +1,92 @@
+"""The same recordings through every query API: the same diagnosis, and values as far as its arithmetic allows."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from compat.back_ends import VICTORIA_METRICS, BackEnd, passing
+from compat.conftest import Note
+from compat.said import said
+from tests.engines import RECORDINGS, ROOT, shipped
+from tests.signals.agreement import TOLERANCE, both, differences
+from tests.test_real_recordings import EXPECT
+
+from palanca.model import Readings, State
+from palanca.signals.leaves import Grid
+from palanca.sources.prometheus import Prometheus
+from palanca.sources.recording import load
+
+BENCHMARK = sorted((ROOT / "tests" / "data" / "benchmark").glob("*.om.gz"))
+KNOWN = {State.OK, State.LOWER_BOUND, State.INTERPOLATED}
+BORN = {"process_restarts", "restarts"}
+"""VictoriaMetrics counts the first value of a series as a change."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A recording and the moment that it is asked for."""
+
+    path: Path
+    at: float
+    window: Sequence[str] = ()
+
+
+def asked() -> Iterator[Asked]:
+    """The real recordings at the moments that they are expected at, and the cases of the benchmark at their end."""
+    for name, expect in EXPECT.items():
+        window = ("--window", expect["window"]) if "window" in expect else ()
+        yield Asked(RECORDINGS / f"{name}.om.gz", expect["at"], window)
+    for path in BENCHMARK:
+        yield Asked(path, load(path).span()[1])
+
+
+def diagnosis(one: Asked, *where: str) -> list[object]:
+    """What the command says, save for values of signals, which are compared by themselves."""
+    command = ["-m", "palanca.cli", "diagnose", *where, "--at", f"{one.at:.3f}", *one.window, "--format", "json"]
+    done = subprocess.run([sys.executable, *command], check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode in {0, 1}, done.stderr
+    return [said(report) for report in json.loads(done.stdout)["targets"]]
+
+
+def test_diagnoses(source: BackEnd, tmp_path: Path, note: Note) -> None:
+    """Findings, recommendations and their values, what is unknown and what does not apply: as from the file."""
+    every = list(asked())
+    for index, one in enumerate(every):
+        with source.serving(one.path, tmp_path / str(index)) as url:
+            assert diagnosis(one, "--recording", str(one.path)) == diagnosis(one, url), one.path.name
+    note(source, "diagnoses as from the file", f"{len(every)} of {len(every)}")
+
+
+def test_values(source: BackEnd, tmp_path: Path, note: Note) -> None:
+    """Every signal of the real recordings: Prometheus to 1e-6; VictoriaMetrics has an arithmetic of its own."""
+    if source.kind != VICTORIA_METRICS:
+        passing("tests/signals/test_readers_agree.py")
+    words, worst, off = [], 0.0, []
+    for index, one in enumerate(asked()):
+        with source.serving(one.path, tmp_path / str(index)) as url, Prometheus(url) as client:
+            pair = both(shipped(), client, load(one.path), Grid(one.at, 20, 15))
+        words += differences(*pair)[0]
+        worst = max(worst, differences(*pair)[1])
+        off += list(_relative(*pair))
+    if source.kind != VICTORIA_METRICS:
+        assert ([], True) == (words, worst <= TOLERANCE)
+        note(source, "values of signals", f"equal to {worst:.0e}")
+        return
+    assert not [word for word in words if ": states" in word]
+    half, most = np.quantile(off, [0.5, 0.95])
+    assert (half, most) < (0.01, 0.1)
+    note(source, "values of signals", f"half of them within {half:.1%}, 95 % within {most:.1%}")
+
+
+def _relative(read: Readings, computed: Readings) -> Iterator[float]:
+    """How far apart numbers are that both know, relative to the size of the second."""
+    for name in computed.signals.keys() - BORN:
+        one, other = read.signals[name], computed.signals[name]
+        usable = np.isin(one.states, list(KNOWN)) & np.isin(other.states, list(KNOWN)) & (np.abs(other.values) > 1e-9)
+        yield from (np.abs(one.values - other.values)[usable] / np.abs(other.values[usable])).tolist()
