@@ -10,8 +10,13 @@ from palanca.web.asked import AskedFleet, AskedSize, AskedTimeline, of_pairs
 
 def test_fields_that_a_form_leaves_empty() -> None:
     """Are not given."""
-    wanted = of_pairs(AskedFleet, [("q", ""), ("status", ""), ("status", "ok"), ("limit", " "), ("time", "")])
+    wanted = of_pairs(AskedFleet, [("q", ""), ("status", ""), ("status", "ok"), ("limit", ""), ("time", "")])
     assert ("", ["ok"], 100, None) == (wanted.q, wanted.status, wanted.limit, wanted.time)
+
+
+def test_spaces_are_a_value() -> None:
+    """A label may consist of them."""
+    assert [" "] == of_pairs(AskedFleet, [("model", " ")]).model
 
 
 def test_several_values() -> None:

@@ -116,7 +116,7 @@ def of_pairs(kind: type[Spelt], pairs: list[tuple[str, str]]) -> Spelt:
     """Read pairs of name and value. Raises ``RequestValidationError`` with every fault."""
     found: dict[str, list[str]] = {}
     for name, value in pairs:
-        if value.strip():
+        if value:
             found.setdefault(name, []).append(value)
     lists = {name for name, field in kind.model_fields.items() if _is_list(field.annotation)}
     try:
