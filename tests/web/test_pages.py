@@ -9,12 +9,14 @@ from html.parser import HTMLParser
 from urllib.parse import quote
 
 import pytest
+from markupsafe import escape
 from tests.api.apps import World, fleet, odd, recorded, world
 
 from palanca.api.guard import SECURITY_HEADERS
 from palanca.errors import BusyError, SourceError, UsageError
 from palanca.history.disabled import NoHistory
 from palanca.model import Diagnosis, SourceInfo, Target
+from palanca.render.groups import change
 from palanca.web.links import engine_link
 from palanca.web.looks import MOMENTS_KEPT, Look
 
@@ -182,6 +184,26 @@ def test_plots_that_cannot_be_had(failure: Exception, words: str) -> None:
     assert "u:p@" not in text
     assert "Change this first" in text
     assert "<figure>" not in text
+
+
+def test_each_change_stands_with_its_finding() -> None:
+    """The first one on top, with the finding that it is for where the verdict names another; all others at theirs."""
+    plain = recorded()
+    report = plain.targets[0]
+    root = report.findings[0]
+    changes = root.recommendations[:1]
+    first = replace(root, title="Nobody knows", recommendations=())
+    noted = replace(root, severity="info", title="By the way", recommendations=root.recommendations[1:2])
+    assert noted.recommendations
+    for findings, words in (((root,), False), ((first, root), True)):
+        made = replace(report, findings=(*findings, noted))
+        _, text = get(world(replace(plain, targets=(made,))), "/engine?model=tiny-llama")
+        assert words == (f"For <strong>{root.title}</strong>" in text)
+        top, rest = text.split("Change this first")[1].split("What binds it")
+        assert escape(changes[0].why) in top
+        assert 1 == rest.count("What to change for this:")
+        also = rest.split("Also found")[1]
+        assert str(escape(f"What to change for this: {change(noted.recommendations[0])}")) in also.replace("<code>", "")
 
 
 def test_plots_are_asked_for_once_a_poll() -> None:

@@ -88,6 +88,11 @@ class EngineView:
     facts: tuple[Cell, ...]
     signals: tuple[Cell, ...]
 
+    @property
+    def advised(self) -> FindingView | None:
+        """The first problem for which there is something to change."""
+        return next((one for one in self.problems if one.change is not None), None)
+
 
 def engine_view(
     diagnosis: Diagnosis, report: TargetReport, catalogue: Catalogue, serve_args: str | None = None
