@@ -141,6 +141,13 @@ def test_the_past_says_so() -> None:
     assert "data-refresh" not in text
 
 
+@pytest.mark.parametrize("path", ["/", "/engine", "/timeline"])
+def test_the_future_is_no_past(path: str) -> None:
+    """It is refused."""
+    status, text = get(world(fleet()), f"{path}?time=2039-01-01T00:00:00Z")
+    assert (400, True, False) == (status, "is in the future" in text, "THE PAST" in text)
+
+
 @pytest.mark.parametrize("state", ["stale", "unreachable", "partial"])
 def test_sources_in_trouble(state: str) -> None:
     """On every page, each by its name, with the error line by line and no credentials."""
