@@ -11,6 +11,7 @@ from urllib.parse import quote
 import pytest
 from markupsafe import escape
 from tests.api.apps import World, fleet, odd, recorded, world
+from tests.web.served import unreachable
 
 from palanca.api.guard import SECURITY_HEADERS
 from palanca.errors import BusyError, SourceError, UsageError
@@ -223,6 +224,41 @@ def test_plots_are_asked_for_once_a_poll() -> None:
     assert {"kv_cache_usage", "preemptions_per_minute"} <= set(stretch.signals)
     assert len(stretch.signals) <= 8
     assert (recorded().time, 3600.0) == (stretch.end, stretch.span)
+
+
+def test_an_engine_that_nobody_knows() -> None:
+    """Is gone only where the sources could tell."""
+    made = world(fleet())
+    status, text = get(made, "/engine?model=none")
+    assert (404, True, False) == (status, "it may be gone" in text, "SOURCE" in text)
+    made = unreachable()
+    for query in ("model=none", f"model=none&time={made.backend.clock - 60:.0f}"):
+        status, text = get(made, f"/engine?{query}")
+        assert (404, False) == (status, "gone" in text)
+        assert "SOURCE UNREACHABLE:" in text
+        assert "connection refused" in text
+        assert "it may be there or not" in text
+
+
+def test_engines_of_equal_names() -> None:
+    """Are told apart on their own pages too, and lead to the timeline of the same moment."""
+    plain = fleet(1)
+    labels = {"job": "vllm", "instance": "a:8000", "model_name": "m"}
+    targets = [Target.of({**labels, "engine": str(at)}) for at in range(2)]
+    made = world(replace(plain, targets=tuple(replace(plain.targets[0], target=one) for one in targets)))
+    for at, target in enumerate(targets):
+        _, text = get(made, "/" + engine_link(target, None))
+        assert f"<strong>m @ a:8000 engine {at}</strong>" in text
+    moment = made.backend.clock - 600
+    _, text = get(made, "/" + engine_link(targets[0], moment))
+    (href,) = re.findall(r'href="([^"]*)">Timeline of this engine', text)
+    assert "time=" in href
+
+
+def test_all_findings_of_an_engine_are_shown() -> None:
+    """Whichever it was found by: what is asked for chooses engines."""
+    _, text = get(world(recorded()), "/engine?severity=info")
+    assert "KV cache is full and requests are being preempted" in text.split("</h1>")[0]
 
 
 def test_engines_to_choose_from() -> None:
