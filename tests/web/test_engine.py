@@ -11,7 +11,7 @@ from tests.recorded import AT, read_recording
 from tests.web.served import LATE, QUIET, SICK, SILENT, engines
 
 from palanca.diagnosis import diagnose
-from palanca.model import Diagnosis, Recommendation
+from palanca.model import Diagnosis, Recommendation, State
 from palanca.poll import grid_for
 from palanca.web.bars import bars_of
 from palanca.web.engine import EngineView, engine_view
@@ -134,6 +134,8 @@ def test_missing_signals_are_named() -> None:
     bars = {bar.title: bar for bar in bars_of(engines(SILENT).targets[0])}
     assert "kv_cache_usage is stale" == bars["KV cache"].why
     assert "frontend_share is absent" == bars["Front end"].why
+    bars = {bar.title: bar for bar in bars_of(engines({**QUIET, "iteration_tokens_mean": State.IDLE}).targets[0])}
+    assert "iteration_tokens_mean had no traffic" == bars["Token budget"].why
 
 
 def test_facts_and_signals() -> None:

@@ -151,7 +151,7 @@ def frame_of(
     if looked is not None:
         return Frame(title, here, banners=(past(looked, now), *banners), time=rfc3339(looked), **more)
     ages = [info.age_s for info in infos if info.age_s is not None]
-    age = f"{moment(diagnosis.time)}, {time_span(max(ages))} ago" if ages else "none yet"
+    age = f"data of {moment(diagnosis.time)}, {time_span(max(ages))} ago" if ages else "no data yet"
     return Frame(title, here, banners=banners, age=age, **{"refresh": REFRESH_S, **more})
 
 
