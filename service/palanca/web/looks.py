@@ -26,7 +26,7 @@ from palanca.web.pages import Frame, PageRoute, failed, frame_of, html, page
 from palanca.web.plots import Plot
 from palanca.web.recent import Recent
 from palanca.web.ruled_out import considered
-from palanca.web.timeline import EpisodeRow, episode_row
+from palanca.web.timeline import EpisodeRow, Watched, episode_row, watched
 from palanca.web.visitor import kept, user
 
 if TYPE_CHECKING:
@@ -91,12 +91,13 @@ class Look:
             return (), f"The last hour cannot be shown: {without_credentials(str(error))}"
         return await run_in_threadpool(plots, read, report, catalogue), ""
 
-    async def episodes(self, report: TargetReport, end: float) -> tuple[tuple[EpisodeRow, ...], str]:
-        """What happened at the engine in the last day; the reason where the history cannot be read."""
+    async def episodes(self, report: TargetReport, end: float) -> tuple[tuple[EpisodeRow, ...], Watched, str]:
+        """What happened at the engine in the last day, whether it was watched; why the history cannot be read."""
         query = EpisodeQuery(begin=end - DAY_S, end=end, match=report.target.as_dict(), limit=EPISODES_SHOWN)
         found = await run_in_threadpool(self._history.episodes, query)
         rows = tuple(episode_row(one, end, self._backend.catalogue) for one in found.episodes)
-        return rows, "" if found.history.enabled else found.history.reason or "no reason was given"
+        seen = watched(await run_in_threadpool(self._history.begin), (end - DAY_S, end))
+        return rows, seen, "" if found.history.enabled else found.history.reason or "no reason was given"
 
 
 def router(backend: Backend, history: History | NoHistory, rules: Callable[[], Rules]) -> APIRouter:
@@ -135,10 +136,10 @@ def router(backend: Backend, history: History | NoHistory, rules: Callable[[], R
             more = max(len(fitting) - CHOICES_SHOWN, 0)
             return page(request, await run_in_threadpool(html, "choose.html", frame, rows=rows, more=more))
         (report,) = fitting
-        (drawn, missing), (rows_, off) = await asyncio.gather(
+        (drawn, missing), (rows_, seen, off) = await asyncio.gather(
             look.plots(diagnosis, report), look.episodes(report, diagnosis.time)
         )
-        more_ = {"plots": drawn, "plots_missing": missing, "episodes": rows_, "history_off": off}
+        more_ = {"plots": drawn, "plots_missing": missing, "episodes": rows_, "watched": seen, "history_off": off}
         text = await run_in_threadpool(_engine, backend, frame, diagnosis, report, time, more_)
         return page(request, text)
 
