@@ -94,6 +94,7 @@ def test_a_page_after_the_last() -> None:
     text = shown(made, "offset=900")
     assert "The list ends before this page: none of 250 engines here." in text
     assert "No engine fits" not in text
+    assert "none of 1 engine here" == view(fleet(1), "offset=900").shown
     none = view(fleet(250), "offset=900&q=nobody")
     assert (("Last page", "?q=nobody&limit=100"),) == none.pages
     assert "No engine fits" in shown(none, "offset=900&q=nobody")

@@ -246,7 +246,11 @@ def _shown(offset: int, rows: int, fitting: int, total: int) -> str:
     some = f"{fitting:,}" if fitting == total else f"{fitting:,} of {total:,}"
     if rows == fitting:
         return f"{some} engines" if total != 1 else "1 engine"
-    return f"{offset + 1:,} to {offset + rows:,} of {fitting:,} engines" if rows else f"none of {some} engines here"
+    return (
+        f"{offset + 1:,} to {offset + rows:,} of {fitting:,} engines"
+        if rows
+        else f"none of {plural(fitting, 'engine')} here"
+    )
 
 
 class _Query:
