@@ -43,6 +43,18 @@ def test_an_episode(store: HistoryStore) -> None:
     ]
 
 
+def test_where_it_begins(store: HistoryStore) -> None:
+    """Where the first engine appeared, as long as it stays; without any, at the last record."""
+    assert store.begin() is None
+    store.record(at(1), "empty", look(1), {})
+    assert at(1) == store.begin()
+    told(store, [look(2, NOTHING), look(3, NOTHING)])
+    store.record(at(4), "empty", look(4), {})
+    assert at(2) == store.begin()
+    store.forget(at(100))
+    assert at(2) == store.begin()
+
+
 def test_events_as_they_are_recorded(store: HistoryStore) -> None:
     """Each has its id, and the episode as it is after it."""
     done = store.record(START, "main", look(0, engine(firing())), {})

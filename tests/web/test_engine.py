@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.api.apps import recorded
+from tests.api.apps import SATURATED, recorded
 from tests.engines import shipped
+from tests.recorded import AT, read_recording
 from tests.web.served import LATE, QUIET, SICK, SILENT, engines
 
-from palanca.model import Diagnosis, Recommendation
+from palanca.diagnosis import diagnose
+from palanca.model import Diagnosis, Recommendation, State
+from palanca.poll import grid_for
 from palanca.web.bars import bars_of
 from palanca.web.engine import EngineView, engine_view
 
@@ -85,6 +88,30 @@ def test_verdicts(kind: dict[str, object], verdict: str) -> None:
         assert "Unknown is not ok: it lacks" in made.sentence
 
 
+def test_what_holds_without_being_a_problem() -> None:
+    """Is named, with how long it is pending: that no rule holds is said only where none does."""
+    early = diagnose(shipped(), read_recording(SATURATED, grid_for(shipped(), AT[SATURATED] - 101)))
+    made = view(early)
+    assert ("ok", "Nothing to change yet") == (made.status, made.verdict)
+    assert "KV cache is full and requests are being preempted: pending since" in made.sentence
+    assert "For information:" in made.sentence
+    plain = recorded()
+    report = plain.targets[0]
+    root = report.findings[0]
+    assert "No rule of the matrix holds" in view(engines(QUIET)).sentence
+    for findings, verdict, words in (
+        ((replace(root, state="pending", severity="info", since=plain.time - 120, for_s=180.0),),
+         "Nothing to change yet", f"{root.title}: pending since"),
+        ((replace(root, severity="info"),), "Nothing has to change", f"For information: {root.title}."),
+        ((replace(root, severity="info", recommendations=()),), "Nothing to change", f"For information: {root.title}."),
+    ):  # fmt: skip
+        made = engine_view(plain, replace(report, status="ok", findings=findings), shipped())
+        assert verdict == made.verdict
+        assert words in made.sentence
+        assert "No rule" not in made.sentence
+        assert f"{len(report.unknown)} rules could not be judged." in made.sentence
+
+
 def test_what_binds_it() -> None:
     """The resource that the finding names; unknown ones say what would make them known."""
     bars = {bar.title: bar for bar in bars_of(recorded().targets[0])}
@@ -107,6 +134,8 @@ def test_missing_signals_are_named() -> None:
     bars = {bar.title: bar for bar in bars_of(engines(SILENT).targets[0])}
     assert "kv_cache_usage is stale" == bars["KV cache"].why
     assert "frontend_share is absent" == bars["Front end"].why
+    bars = {bar.title: bar for bar in bars_of(engines({**QUIET, "iteration_tokens_mean": State.IDLE}).targets[0])}
+    assert "iteration_tokens_mean had no traffic" == bars["Token budget"].why
 
 
 def test_facts_and_signals() -> None:

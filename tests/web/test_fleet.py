@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from urllib.parse import parse_qsl
 
@@ -18,6 +19,11 @@ from palanca.web.pages import Frame, html
 
 def view(diagnosis: Diagnosis, query: str = "", time: float | None = None) -> FleetView:
     return fleet_view(diagnosis, shipped(), of_pairs(AskedFleet, parse_qsl(query)), time)
+
+
+def shown(made: FleetView, query: str = "", time: str | None = None) -> str:
+    wanted = of_pairs(AskedFleet, parse_qsl(query))
+    return html("fleet.html", Frame("Fleet", "", kept=(), time=time), view=made, wanted=wanted, causes=())
 
 
 def test_the_worst_first() -> None:
@@ -78,7 +84,37 @@ def test_pages() -> None:
     assert (50, "201 to 250 of 250 engines") == (len(last.rows), last.shown)
     assert "Previous page" == last.pages[0][0]
     assert (250, ()) == (len(view(fleet(250), "limit=1000").rows), view(fleet(250), "limit=1000").pages)
-    assert "none of 250 engines here" == view(fleet(250), "offset=900").shown
+    assert "Next page" == view(fleet(250), "offset=100").pages[1][0]
+
+
+def test_a_page_after_the_last() -> None:
+    """Leads back to the last one."""
+    made = view(fleet(250), "offset=900")
+    assert ("none of 250 engines here", ("Last page", "?offset=200&limit=100")) == (made.shown, made.pages[0])
+    text = shown(made, "offset=900")
+    assert "The list ends before this page: none of 250 engines here." in text
+    assert "No engine fits" not in text
+    assert "none of 1 engine here" == view(fleet(1), "offset=900").shown
+    none = view(fleet(250), "offset=900&q=nobody")
+    assert (("Last page", "?q=nobody&limit=100"),) == none.pages
+    assert "No engine fits" in shown(none, "offset=900&q=nobody")
+
+
+def test_without_engines() -> None:
+    """Of a moment it is not said that none has been seen yet."""
+    empty = replace(fleet(1), targets=())
+    assert "No engine has been seen yet." in shown(view(empty))
+    made = view(empty, time=1.8e9)
+    assert "No engine is known of that moment." == made.verdict
+    assert "The sources have no engine at that moment" in shown(made, time="2027-01-15T08:00:00Z")
+
+
+def test_large_numbers() -> None:
+    """Are written alike everywhere."""
+    made = view(fleet(1200))
+    assert "400 of 1,200 engines need attention." == made.verdict
+    assert "400 of 1,200 engines" == made.problems[0].where
+    assert "1200" not in re.sub("<[^>]*>", "", shown(view(engines(*[QUIET] * 1200))))
 
 
 @pytest.mark.parametrize(

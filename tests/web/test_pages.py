@@ -9,12 +9,15 @@ from html.parser import HTMLParser
 from urllib.parse import quote
 
 import pytest
+from markupsafe import escape
 from tests.api.apps import World, fleet, odd, recorded, world
+from tests.web.served import unreachable
 
 from palanca.api.guard import SECURITY_HEADERS
 from palanca.errors import BusyError, SourceError, UsageError
 from palanca.history.disabled import NoHistory
 from palanca.model import Diagnosis, SourceInfo, Target
+from palanca.render.groups import change
 from palanca.web.links import engine_link
 from palanca.web.looks import MOMENTS_KEPT, Look
 
@@ -139,6 +142,13 @@ def test_the_past_says_so() -> None:
     assert "data-refresh" not in text
 
 
+@pytest.mark.parametrize("path", ["/", "/engine", "/timeline"])
+def test_the_future_is_no_past(path: str) -> None:
+    """It is refused."""
+    status, text = get(world(fleet()), f"{path}?time=2039-01-01T00:00:00Z")
+    assert (400, True, False) == (status, "is in the future" in text, "THE PAST" in text)
+
+
 @pytest.mark.parametrize("state", ["stale", "unreachable", "partial"])
 def test_sources_in_trouble(state: str) -> None:
     """On every page, each by its name, with the error line by line and no credentials."""
@@ -184,6 +194,26 @@ def test_plots_that_cannot_be_had(failure: Exception, words: str) -> None:
     assert "<figure>" not in text
 
 
+def test_each_change_stands_with_its_finding() -> None:
+    """The first one on top, with the finding that it is for where the verdict names another; all others at theirs."""
+    plain = recorded()
+    report = plain.targets[0]
+    root = report.findings[0]
+    changes = root.recommendations[:1]
+    first = replace(root, title="Nobody knows", recommendations=())
+    noted = replace(root, severity="info", title="By the way", recommendations=root.recommendations[1:2])
+    assert noted.recommendations
+    for findings, words in (((root,), False), ((first, root), True)):
+        made = replace(report, findings=(*findings, noted))
+        _, text = get(world(replace(plain, targets=(made,))), "/engine?model=tiny-llama")
+        assert words == (f"For <strong>{root.title}</strong>" in text)
+        top, rest = text.split("Change this first")[1].split("What binds it")
+        assert escape(changes[0].why) in top
+        assert 1 == rest.count("What to change for this:")
+        also = rest.split("Also found")[1]
+        assert str(escape(f"What to change for this: {change(noted.recommendations[0])}")) in also.replace("<code>", "")
+
+
 def test_plots_are_asked_for_once_a_poll() -> None:
     """However often somebody looks; only signals of the evidence, of this engine."""
     made = world(recorded())
@@ -194,6 +224,41 @@ def test_plots_are_asked_for_once_a_poll() -> None:
     assert {"kv_cache_usage", "preemptions_per_minute"} <= set(stretch.signals)
     assert len(stretch.signals) <= 8
     assert (recorded().time, 3600.0) == (stretch.end, stretch.span)
+
+
+def test_an_engine_that_nobody_knows() -> None:
+    """Is gone only where the sources could tell."""
+    made = world(fleet())
+    status, text = get(made, "/engine?model=none")
+    assert (404, True, False) == (status, "it may be gone" in text, "SOURCE" in text)
+    made = unreachable()
+    for query in ("model=none", f"model=none&time={made.backend.clock - 60:.0f}"):
+        status, text = get(made, f"/engine?{query}")
+        assert (404, False) == (status, "gone" in text)
+        assert "SOURCE UNREACHABLE:" in text
+        assert "connection refused" in text
+        assert "it may be there or not" in text
+
+
+def test_engines_of_equal_names() -> None:
+    """Are told apart on their own pages too, and lead to the timeline of the same moment."""
+    plain = fleet(1)
+    labels = {"job": "vllm", "instance": "a:8000", "model_name": "m"}
+    targets = [Target.of({**labels, "engine": str(at)}) for at in range(2)]
+    made = world(replace(plain, targets=tuple(replace(plain.targets[0], target=one) for one in targets)))
+    for at, target in enumerate(targets):
+        _, text = get(made, "/" + engine_link(target, None))
+        assert f"<strong>m @ a:8000 engine {at}</strong>" in text
+    moment = made.backend.clock - 600
+    _, text = get(made, "/" + engine_link(targets[0], moment))
+    (href,) = re.findall(r'href="([^"]*)">Timeline of this engine', text)
+    assert "time=" in href
+
+
+def test_all_findings_of_an_engine_are_shown() -> None:
+    """Whichever it was found by: what is asked for chooses engines."""
+    _, text = get(world(recorded()), "/engine?severity=info")
+    assert "KV cache is full and requests are being preempted" in text.split("</h1>")[0]
 
 
 def test_engines_to_choose_from() -> None:

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from tests.api.apps import recorded
 from tests.engines import catalogue, finding, readings, rule, shipped, target
 from tests.web.served import engines
 
 from palanca.diagnosis import diagnose
 from palanca.engine import evaluate
-from palanca.model import State, Truth
+from palanca.model import Diagnosis, State, Status, Truth
 from palanca.web.ruled_out import Considered, considered, last_step
 
 FULL = {"full": {"value": 0.9, "unit": "ratio", "source": "a test"}}
 ONE = {"one": {"value": 1, "unit": "requests", "source": "a test"}}
 
 
+def busy(diagnosis: Diagnosis) -> Diagnosis:
+    """With all engines as if they lacked no core signal."""
+    return replace(diagnosis, targets=tuple(replace(one, status="ok") for one in diagnosis.targets))
+
+
 def by_cause(*rules: object, signals: dict[str, object], overrides: object = None) -> dict[str, Considered]:
     whole = catalogue(*rules)  # type: ignore[arg-type]
-    made = diagnose(whole, readings(signals))  # type: ignore[arg-type]
+    made = busy(diagnose(whole, readings(signals)))  # type: ignore[arg-type]
     return {one.cause: one for one in considered(made, made.targets[0], whole, overrides)}  # type: ignore[arg-type]
 
 
@@ -30,7 +36,7 @@ def test_a_real_incident() -> None:
     assert len(causes) == len(set(causes))
     assert "kv-capacity" not in causes
     standings = [one.standing for one in made]
-    assert standings == sorted(standings, key=["unknown", "ruled out", "not applicable"].index)
+    assert standings == sorted(standings, key=["unknown", "not judged", "ruled out", "not applicable"].index)
     reasons = {one.rule: one.why for cause in made for one in cause.rules}
     assert "KV cache in use 0.95, not < 0.7" in reasons["prefill-capacity"]
     assert "lacks" in reasons["max-model-len-large"]
@@ -77,11 +83,38 @@ def test_unknown_wins() -> None:
     assert "lacks Requests running (absent)" == found.rules[0].why
 
 
+def test_too_few_observations_rule_nothing_out() -> None:
+    """Only what would be false with enough of them is."""
+    gate = {"enough_first": {"value": 20, "unit": "requests", "source": "a test"}}
+    gated = rule(when="kv_cache_usage > full and first_tokens > enough_first", thresholds=FULL | gate)
+    found = by_cause(gated, signals={"kv_cache_usage": 0.95, "first_tokens": 3})["kv-capacity"]
+    assert "not judged" == found.standing
+    assert "too few observations: First tokens in the window 3 requests, not > 20 requests" == found.rules[0].why
+    found = by_cause(gated, signals={"kv_cache_usage": 0.5, "first_tokens": 3})["kv-capacity"]
+    assert "ruled out" == found.standing
+    assert found.rules[0].why.startswith("KV cache in use 0.5, not > 0.9")
+    found = by_cause(gated, signals={"kv_cache_usage": State.IDLE, "first_tokens": 0})["kv-capacity"]
+    assert "ruled out" != found.standing
+
+
+@pytest.mark.parametrize(
+    ("status", "why"), [("idle", "no traffic to judge it by"), ("unknown", "the engine cannot be judged")]
+)
+def test_engines_that_are_not_judged(status: Status, why: str) -> None:
+    """Nothing is ruled out there."""
+    plain = recorded()
+    report = replace(plain.targets[0], status=status)
+    made = considered(replace(plain, targets=(report,)), report, shipped())
+    assert "ruled out" not in {one.standing for one in made}
+    reasons = {rule.why for one in made if one.standing == "not judged" for rule in one.rules}
+    assert {why} == reasons
+
+
 def test_flags() -> None:
     """Conditions without a number."""
     one = rule(when="prefix_caching and kv_cache_usage > full", thresholds=FULL)
     whole = catalogue(one)
-    made = diagnose(whole, readings({"kv_cache_usage": 0.95}, facts={"prefix_caching": False}))
+    made = busy(diagnose(whole, readings({"kv_cache_usage": 0.95}, facts={"prefix_caching": False})))
     (found,) = considered(made, made.targets[0], whole)
     assert "not so: prefix_caching" == found.rules[0].why
 
@@ -98,7 +131,8 @@ def test_fleets_are_compared_within_their_scope() -> None:
     one = rule(scope="model", when="kv_cache_usage > fleet_mean(kv_cache_usage)", thresholds={})
     whole = catalogue(one)
     targets = [target("0"), target("1"), target("0", model_name="other")]
-    made = diagnose(whole, readings(*[{"kv_cache_usage": share} for share in (0.2, 0.8, 0.1)], targets=targets))
+    looks = [{"kv_cache_usage": share} for share in (0.2, 0.8, 0.1)]
+    made = busy(diagnose(whole, readings(*looks, targets=targets)))
     (found,) = considered(made, made.targets[0], whole)
     assert "KV cache in use 0.2, not > 0.5" == found.rules[0].why
     assert "a-rule" == finding(made.targets[1]).rule

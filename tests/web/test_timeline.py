@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.api.apps import kept, world
 from tests.engines import shipped
 from tests.history.looks import at, engine, firing, look
 from tests.recorded import FP8, changed
 from tests.render.builders import target
+from tests.web.served import QUIET, engines
 
 from palanca.history.documents import EpisodeDocument, EventDocument
 from palanca.history.reader import EpisodeQuery
 from palanca.history.store import HistoryStore
+from palanca.quantities import moment
 from palanca.render.verify import document
-from palanca.web.timeline import LANE_WIDTH, SPANS, TimelineView, timeline_view
+from palanca.web.timeline import LANE_WIDTH, SPANS, TimelineView, Watched, timeline_view, watched
 
 END = at(200)
 """An hour and a half after the begin."""
@@ -120,6 +124,34 @@ def test_verifications_of_other_releases(
     old = episode.verifications[0].model_copy(update={"document": json.loads(text)})
     made = timeline_view([episode.model_copy(update={"verifications": (old,)})], [], (END - 1e6, END), shipped())
     assert () == made.lanes[0].episodes[0].verified[0].rows
+
+
+@pytest.mark.parametrize(
+    ("begin", "gap", "some"),
+    [(None, "Nothing has been recorded yet.", False), (0.0, "", True), (100.0, "", True),
+     (150.0, "Not watched before 1970-01-01 00:02:30 UTC.", True),
+     (200.0, "Not watched before 1970-01-01 00:03:20 UTC.", False)],
+)  # fmt: skip
+def test_what_was_not_watched(begin: float | None, gap: str, some: bool) -> None:
+    """Is told, where the stretch from 100 to 200 begins before the history."""
+    assert Watched(gap, some) == watched(begin, (100.0, 200.0))
+
+
+def test_pages_tell_it(tmp_path: Path) -> None:
+    """Nothing is said to have not happened before the history begins."""
+    quiet = engines(QUIET)
+    first = quiet.time - 600
+    made = world(quiet, history=kept(tmp_path, replace(quiet, time=first), quiet))
+    for path, query, words in (
+        ("/timeline", "model=another", "Nothing happened since:"), ("/engine", "", "No episode since."),
+    ):  # fmt: skip
+        text = made.get(path, query).text
+        assert f"Not watched before {moment(first)}." in text
+        assert words in text
+        before = made.get(path, f"{query}&time={first - 60:.0f}").text
+        assert "Not watched before" in before
+        assert "Nothing happened" not in before
+        assert "No episode" not in before
 
 
 def test_nothing() -> None:

@@ -23,6 +23,9 @@ class NoHistory:
     def _off(self) -> StateDocument:
         return StateDocument(enabled=False, reason=self.reason, since=None)
 
+    def begin(self) -> None:
+        """Nothing is kept."""
+
     def episodes(self, _: EpisodeQuery | None = None) -> EpisodesDocument:
         """No episodes."""
         return EpisodesDocument(history=self._off, episodes=(), next=None)

@@ -164,6 +164,10 @@ class History:
         """Add a verification. None: no such episode. Raises ``HistoryError`` where it was not kept, ``UsageError``."""
         return self._store.attach_verification(episode_id, document, now)
 
+    def begin(self) -> float | None:
+        """Return the first moment of which something is kept, unix seconds; None where there is none, or while off."""
+        return self._read(self._store.begin)
+
     def episodes(self, query: EpisodeQuery | None = None) -> EpisodesDocument:
         """Read a page of episodes, with the state of the history. Raises ``UsageError`` for a wrong limit or cursor."""
         page = self._read(lambda: self._store.episodes(query)) or Page()

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import Column, ColumnElement, Connection, Select, and_, or_, select, tuple_
+from sqlalchemy import Column, ColumnElement, Connection, Select, and_, func, or_, select, tuple_
 
 from palanca.errors import UsageError
 from palanca.history import codec
@@ -87,6 +87,13 @@ _EVENTS = (
     .join(sources, sources.c.id == events.c.source_id)
     .outerjoin(targets, targets.c.id == events.c.target_id)
 )
+
+
+def read_begin(connection: Connection) -> float | None:
+    """Return the first moment of which something is kept, unix seconds; None where nothing was recorded."""
+    known = (events.c.time, targets.c.since, sources.c.recorded)
+    found = [connection.scalar(select(func.min(column))) for column in known]
+    return min((float(one) for one in found if one is not None), default=None)
 
 
 def read_episodes(connection: Connection, query: EpisodeQuery) -> Page[EpisodeDocument]:

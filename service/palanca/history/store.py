@@ -126,6 +126,11 @@ class HistoryStore:
 
     # --- reading ---------------------------------------------------------------------------------
 
+    def begin(self) -> float | None:
+        """Return the first moment of which something is kept, unix seconds; None where nothing was recorded."""
+        with self._database.reading() as connection:
+            return reader.read_begin(connection)
+
     def episodes(self, query: EpisodeQuery | None = None) -> Page[EpisodeDocument]:
         """Read a page of episodes, the newest first. Raises ``UsageError`` too, for a wrong limit or cursor."""
         with self._database.reading() as connection:

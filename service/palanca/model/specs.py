@@ -279,6 +279,11 @@ class Rule(Spec):
         """A symptom has no cause of its own."""
         return self.cause is None
 
+    @property
+    def gates(self) -> frozenset[str]:
+        """Thresholds that say how many observations it takes: ``enough``, and ``enough_...``."""
+        return frozenset(name for name in self.thresholds if name.partition("_")[0] == "enough")
+
 
 @dataclass(frozen=True)
 class Catalogue:

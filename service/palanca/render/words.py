@@ -82,7 +82,7 @@ def fit(text: str, width: int) -> str:
 
 def plural(count: int, word: str) -> str:
     """``1 engine``, ``3 engines``."""
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+    return f"{count} {word}" if count == 1 else f"{count:,} {word}s"
 
 
 def listing(items: Sequence[str], shown: int = NAMES_SHOWN) -> str:
@@ -161,4 +161,4 @@ def some_engines(targets: Sequence[Target], total: int, names: Mapping[Target, s
     if len(targets) == total:
         return ""
     few = len(targets) <= NAMES_SHOWN
-    return listing([clip(names[target], 60) for target in targets]) if few else f"{len(targets)} of {total} engines"
+    return listing([clip(names[target], 60) for target in targets]) if few else f"{len(targets):,} of {total:,} engines"

@@ -10,14 +10,18 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from palanca.advice.serve_line import NEWEST
 from palanca.api.guard import LONGEST_QUERY
 from palanca.api.selection import LARGEST_PAGE, MOST_VALUES, Matcher, Moment, Text, Where
+from palanca.errors import UsageError
 from palanca.model import Area, Cause, Severity
 from palanca.moments import parse_moment
+from palanca.quantities import rfc3339
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
 PAGE_ROWS = 100
 LONGEST_CONFIG = LONGEST_QUERY
+CLOCKS_APART_S = 60.0
+"""A moment so little ahead is now by another clock."""
 Spelt = TypeVar("Spelt", bound=BaseModel)
 Values = Annotated[list[Text], Field(max_length=MOST_VALUES)]
 
@@ -30,8 +34,13 @@ class AskedTime(BaseModel):
     time: Moment | None = None
 
     def at(self, now: float) -> float | None:
-        """Moment that is asked for, unix seconds; None for now."""
-        return None if self.time is None else parse_moment(self.time, now=now)
+        """Moment that is asked for, unix seconds; None for now. Raises ``UsageError`` for the future."""
+        if self.time is None:
+            return None
+        moment = parse_moment(self.time, now=now)
+        if moment > now + CLOCKS_APART_S:
+            raise UsageError(f"{rfc3339(moment)} is in the future; it is {rfc3339(now)}")
+        return min(moment, now)
 
 
 class AskedFleet(Where, AskedTime):
@@ -116,7 +125,7 @@ def of_pairs(kind: type[Spelt], pairs: list[tuple[str, str]]) -> Spelt:
     """Read pairs of name and value. Raises ``RequestValidationError`` with every fault."""
     found: dict[str, list[str]] = {}
     for name, value in pairs:
-        if value.strip():
+        if value:
             found.setdefault(name, []).append(value)
     lists = {name for name, field in kind.model_fields.items() if _is_list(field.annotation)}
     try:

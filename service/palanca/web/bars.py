@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from palanca.model import State
 from palanca.quantities import is_number
 from palanca.render.gaps import STATE_WORDS
 
@@ -77,12 +78,16 @@ def _binding(report: TargetReport, shares: Mapping[str, float | None]) -> str | 
     return fullest if fullest is not None and known[fullest] >= NEAR_ITS_LIMIT else None
 
 
+def _state(signal: str, state: State) -> str:
+    return f"{signal} {'had' if state is State.IDLE else 'is'} {STATE_WORDS[state]}"
+
+
 def _bar(report: TargetReport, name: str, resource: Resource, share: float | None, binding: bool) -> Bar:  # noqa: FBT001
     if share is not None:
         share = min(max(share, 0.0), 1.0)
         return Bar(resource.title, share, f"{share:.0%} in use", f"{1 - share:.0%} free", "", binding)
     lacking = [
-        f"{one} is {STATE_WORDS[report.signals[one].state]}" if one in report.signals else f"{one} is absent"
+        _state(one, report.signals[one].state if one in report.signals else State.ABSENT)
         for one in resource.signals
         if one not in report.signals or report.signals[one].value is None
     ]

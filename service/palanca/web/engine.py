@@ -88,6 +88,11 @@ class EngineView:
     facts: tuple[Cell, ...]
     signals: tuple[Cell, ...]
 
+    @property
+    def advised(self) -> FindingView | None:
+        """The first problem for which there is something to change."""
+        return next((one for one in self.problems if one.change is not None), None)
+
 
 def engine_view(
     diagnosis: Diagnosis, report: TargetReport, catalogue: Catalogue, serve_args: str | None = None
@@ -95,7 +100,7 @@ def engine_view(
     """Arrange the report of an engine. ``serve_args`` are the arguments it was started with, where they are known."""
     made = [_finding(report, one, diagnosis.time, catalogue, serve_args) for one in report.findings]
     problems = [view for view, one in zip(made, report.findings, strict=True) if loud(one)]
-    verdict, sentence = _verdict(report, catalogue)
+    verdict, sentence = _verdict(report, catalogue, diagnosis.time)
     version = report.version
     return EngineView(
         status=report.status,
@@ -122,8 +127,8 @@ def engine_view(
     )
 
 
-def _verdict(report: TargetReport, catalogue: Catalogue) -> tuple[str, str]:
-    """The verdict in a few words, and a sentence of numbers or reasons."""
+def _verdict(report: TargetReport, catalogue: Catalogue, now: float) -> tuple[str, str]:
+    """The verdict in a few words, and sentences of numbers or reasons, with what holds and is no problem."""
     worst = next((one for one in report.findings if loud(one)), None)
     if worst is not None:
         return worst.title, worst.summary
@@ -131,12 +136,33 @@ def _verdict(report: TargetReport, catalogue: Catalogue) -> tuple[str, str]:
         case "unknown":
             lacking = core_gaps(report, catalogue)
             why = f"it lacks {listing(lacking)}" if lacking else "what is known of it is old"
-            return "This engine cannot be judged", f"Unknown is not ok: {why}."
+            return "This engine cannot be judged", _sentences(f"Unknown is not ok: {why}", *_quiet(report, now))
         case "idle":
-            return "No traffic", "No request ran, waited or finished in the window, or the engine sleeps."
+            why = "No request ran, waited or finished in the window, or the engine sleeps"
+            return "No traffic", _sentences(why, *_quiet(report, now))
         case _:
-            gaps = f"; {plural(len(report.unknown), 'rule')} could not be judged" if report.unknown else ""
-            return "Nothing to change", f"No rule of the matrix holds{gaps}."
+            holding = _quiet(report, now) or ["No rule of the matrix holds"]
+            gaps = [f"{plural(len(report.unknown), 'rule')} could not be judged"] if report.unknown else []
+            return _nothing(report), _sentences(*holding, *gaps)
+
+
+def _nothing(report: TargetReport) -> str:
+    """That there is no problem, and no more than that."""
+    if any(one.state == "pending" for one in report.findings):
+        return "Nothing to change yet"
+    return "Nothing has to change" if any(one.recommendations for one in report.findings) else "Nothing to change"
+
+
+def _quiet(report: TargetReport, now: float) -> list[str]:
+    """What holds and is no problem: what is pending, each since when, and what is for information."""
+    pending = [one for one in report.findings if one.state == "pending"]
+    others = [one.title for one in report.findings if one.state != "pending"]
+    said = [f"{one.title}: {held(Group(((report, one),)), now)}" for one in pending]
+    return [*said, *([f"For information: {listing(others)}"] if others else [])]
+
+
+def _sentences(*texts: str) -> str:
+    return " ".join(f"{text}." for text in texts)
 
 
 def _finding(

@@ -99,6 +99,7 @@ class FleetView:
     columns: tuple[str, ...]
     rows: tuple[EngineRow, ...]
     total: int
+    fitting: int
     shown: str
     pages: tuple[tuple[str, str], ...]
     gaps: tuple[Gap, ...]
@@ -122,7 +123,7 @@ def fleet_view(diagnosis: Diagnosis, catalogue: Catalogue, wanted: AskedFleet, t
     problems = [group for group in group_findings(part) if group.headline]
     gaps = group_unjudged(part)
     return FleetView(
-        verdict=_verdict(diagnosis, everything),
+        verdict=_verdict(diagnosis, everything, time),
         worst=next((status for status in STATUS_ORDER if everything[status]), "unknown"),
         counts=tuple(
             Count(status, everything[status], query.toggled("status", status), status in wanted.status)
@@ -134,6 +135,7 @@ def fleet_view(diagnosis: Diagnosis, catalogue: Catalogue, wanted: AskedFleet, t
         columns=tuple(title for _, title in COLUMNS),
         rows=tuple(_row(report, names, catalogue, time) for report in rows),
         total=len(diagnosis.targets),
+        fitting=len(ranked),
         shown=_shown(wanted.offset, len(rows), len(ranked), len(diagnosis.targets)),
         pages=query.pages(len(ranked)),
         gaps=tuple(_gap(one, len(ranked), names) for one in gaps[:GAPS_SHOWN]),
@@ -162,21 +164,21 @@ def _text(report: TargetReport, name: str) -> str:
     return "\n".join([name, report.status, *labels, *findings]).casefold()
 
 
-def _verdict(diagnosis: Diagnosis, counts: Counter[str]) -> str:
+def _verdict(diagnosis: Diagnosis, counts: Counter[str], time: float | None) -> str:
     """One sentence for the whole fleet."""
     total = len(diagnosis.targets)
     if not total:
-        return "No engine is known."
+        return "No engine is known." if time is None else "No engine is known of that moment."
     wrong = counts["critical"] + counts["warning"]
     if wrong:
-        text = f"{wrong} of {plural(total, 'engine')} {'needs' if wrong == 1 else 'need'} attention"
+        text = f"{wrong:,} of {plural(total, 'engine')} {'needs' if wrong == 1 else 'need'} attention"
     elif counts["unknown"] == total:
-        return f"Nothing can be said: {'the engine' if total == 1 else f'all {total} engines'} cannot be judged."
+        return f"Nothing can be said: {'the engine' if total == 1 else f'all {total:,} engines'} cannot be judged."
     elif counts["idle"] == total:
-        text = f"No traffic at {'the engine' if total == 1 else f'all {total} engines'}"
+        text = f"No traffic at {'the engine' if total == 1 else f'all {total:,} engines'}"
     else:
-        text = f"Nothing to change at {counts['ok'] + counts['idle']} of {plural(total, 'engine')}"
-    return f"{text}; {counts['unknown']} cannot be judged." if counts["unknown"] else f"{text}."
+        text = f"Nothing to change at {counts['ok'] + counts['idle']:,} of {plural(total, 'engine')}"
+    return f"{text}; {counts['unknown']:,} cannot be judged." if counts["unknown"] else f"{text}."
 
 
 def _problem(group: Group, diagnosis: Diagnosis, names: Mapping[Target, str], time: float | None) -> Problem:
@@ -244,7 +246,11 @@ def _shown(offset: int, rows: int, fitting: int, total: int) -> str:
     some = f"{fitting:,}" if fitting == total else f"{fitting:,} of {total:,}"
     if rows == fitting:
         return f"{some} engines" if total != 1 else "1 engine"
-    return f"{offset + 1:,} to {offset + rows:,} of {fitting:,} engines" if rows else f"none of {some} engines here"
+    return (
+        f"{offset + 1:,} to {offset + rows:,} of {fitting:,} engines"
+        if rows
+        else f"none of {plural(fitting, 'engine')} here"
+    )
 
 
 class _Query:
@@ -276,7 +282,10 @@ class _Query:
         if fitting <= size and not wanted.offset:
             return ()
         made = []
-        if wanted.offset:
+        last = max(fitting - 1, 0) // size * size
+        if wanted.offset >= fitting:
+            made.append(("Last page", self._page(last, size)))
+        elif wanted.offset:
             made.append(("Previous page", self._page(max(wanted.offset - size, 0), size)))
         if wanted.offset + size < fitting:
             made.append(("Next page", self._page(wanted.offset + size, size)))

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, get_args
 
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from palanca.api.problems import Refusal
 from palanca.errors import PalancaError
 from palanca.history.reader import EpisodeQuery
 from palanca.model import Cause, Diagnosis, Readings
@@ -20,12 +21,12 @@ from palanca.web.asked import AskedEngine, AskedFleet, asked
 from palanca.web.engine import engine_view
 from palanca.web.evidence import plots, plotted
 from palanca.web.fleet import fleet_view
-from palanca.web.links import engine_link, link, of_target
-from palanca.web.pages import Frame, PageRoute, frame_of, html, page
+from palanca.web.links import at, engine_link, link, of_target
+from palanca.web.pages import Frame, PageRoute, failed, frame_of, html, page
 from palanca.web.plots import Plot
 from palanca.web.recent import Recent
 from palanca.web.ruled_out import considered
-from palanca.web.timeline import EpisodeRow, episode_row
+from palanca.web.timeline import EpisodeRow, Watched, episode_row, watched
 from palanca.web.visitor import kept, user
 
 if TYPE_CHECKING:
@@ -90,12 +91,13 @@ class Look:
             return (), f"The last hour cannot be shown: {without_credentials(str(error))}"
         return await run_in_threadpool(plots, read, report, catalogue), ""
 
-    async def episodes(self, report: TargetReport, end: float) -> tuple[tuple[EpisodeRow, ...], str]:
-        """What happened at the engine in the last day; the reason where the history cannot be read."""
+    async def episodes(self, report: TargetReport, end: float) -> tuple[tuple[EpisodeRow, ...], Watched, str]:
+        """What happened at the engine in the last day, whether it was watched; why the history cannot be read."""
         query = EpisodeQuery(begin=end - DAY_S, end=end, match=report.target.as_dict(), limit=EPISODES_SHOWN)
         found = await run_in_threadpool(self._history.episodes, query)
         rows = tuple(episode_row(one, end, self._backend.catalogue) for one in found.episodes)
-        return rows, "" if found.history.enabled else found.history.reason or "no reason was given"
+        seen = watched(await run_in_threadpool(self._history.begin), (end - DAY_S, end))
+        return rows, seen, "" if found.history.enabled else found.history.reason or "no reason was given"
 
 
 def router(backend: Backend, history: History | NoHistory, rules: Callable[[], Rules]) -> APIRouter:
@@ -120,38 +122,44 @@ def router(backend: Backend, history: History | NoHistory, rules: Callable[[], R
         time = wanted.at(backend.now())
         diagnosis = await moments.of(time)
         fitting = meant(wanted, diagnosis)
-        names = target_names([one.target for one in fitting])
+        names = target_names([one.target for one in diagnosis.targets])
         title = clip(names[fitting[0].target], NAME_WIDTH) if len(fitting) == 1 else "Engines"
         frame = frame_of(
             backend, diagnosis, looked=time, title=title, here="", path="engine", kept=kept(request),
             user=user(request, rules),
         )  # fmt: skip
+        if not fitting:
+            return failed(request.scope["path"], Refusal(404, _gone(diagnosis)), frame)
         if len(fitting) > 1:
             rows = [(one.status, clip(names[one.target], NAME_WIDTH), engine_link(one.target, time))
                     for one in fitting[:CHOICES_SHOWN]]  # fmt: skip
             more = max(len(fitting) - CHOICES_SHOWN, 0)
             return page(request, await run_in_threadpool(html, "choose.html", frame, rows=rows, more=more))
         (report,) = fitting
-        (drawn, missing), (rows_, off) = await asyncio.gather(
+        (drawn, missing), (rows_, seen, off) = await asyncio.gather(
             look.plots(diagnosis, report), look.episodes(report, diagnosis.time)
         )
-        more_ = {"plots": drawn, "plots_missing": missing, "episodes": rows_, "history_off": off}
-        text = await run_in_threadpool(_engine, backend, frame, diagnosis, report, more_)
+        more_ = {"plots": drawn, "plots_missing": missing, "episodes": rows_, "watched": seen, "history_off": off}
+        text = await run_in_threadpool(_engine, backend, frame, diagnosis, report, time, more_)
         return page(request, text)
 
     return made
 
 
 def meant(wanted: AskedEngine, diagnosis: Diagnosis) -> list[TargetReport]:
-    """Return the engines that are asked for: one where its labels are exactly those. Raises ``HTTPException``."""
-    fitting = wanted.reports(diagnosis)
-    if not fitting:
-        raise HTTPException(
-            404, "no engine fits these labels at that moment; it may be gone: the timeline has what was known of it"
-        )
+    """Return the engines that are asked for, with all their findings: one where its labels are exactly those."""
+    wanted_ones = {one.target for one in wanted.reports(diagnosis)}
+    fitting = [one for one in diagnosis.targets if one.target in wanted_ones]
     named = sorted(wanted.match)
     exactly = [one for one in fitting if sorted(text for _, text in of_target(one.target)) == named]
     return exactly or fitting
+
+
+def _gone(diagnosis: Diagnosis) -> str:
+    """Why no engine fits; a source in trouble says nothing of engines."""
+    if any(one.state in {"unreachable", "partial"} for one in diagnosis.sources or (diagnosis.source,)):
+        return "no engine fits in what is known, and a source could not tell what it knows: it may be there or not"
+    return "no engine fits these labels at that moment; it may be gone: the timeline has what was known of it"
 
 
 def _fleet(frame: Frame, diagnosis: Diagnosis, catalogue: Catalogue, wanted: AskedFleet, time: float | None) -> str:
@@ -160,7 +168,12 @@ def _fleet(frame: Frame, diagnosis: Diagnosis, catalogue: Catalogue, wanted: Ask
 
 
 def _engine(
-    backend: Backend, frame: Frame, diagnosis: Diagnosis, report: TargetReport, more: Mapping[str, object]
+    backend: Backend,
+    frame: Frame,
+    diagnosis: Diagnosis,
+    report: TargetReport,
+    time: float | None,
+    more: Mapping[str, object],
 ) -> str:
     catalogue, known = backend.catalogue, backend.knowledge
     return html(
@@ -169,6 +182,6 @@ def _engine(
         name=frame.title,
         view=engine_view(diagnosis, report, catalogue, known.serve_args(report.target)),
         considered=considered(diagnosis, report, catalogue, known.thresholds),
-        timeline=link("timeline", of_target(report.target)),
+        timeline=link("timeline", [*of_target(report.target), *at(time)]),
         **more,
     )

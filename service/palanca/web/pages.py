@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -152,7 +152,7 @@ def frame_of(
     if looked is not None:
         return Frame(title, here, banners=(past(looked, now), *banners), time=rfc3339(looked), **more)
     ages = [info.age_s for info in infos if info.age_s is not None]
-    age = f"{moment(diagnosis.time)}, {time_span(max(ages))} ago" if ages else "none yet"
+    age = f"data of {moment(diagnosis.time)}, {time_span(max(ages))} ago" if ages else "no data yet"
     return Frame(title, here, banners=banners, age=age, **{"refresh": REFRESH_S, **more})
 
 
@@ -175,10 +175,10 @@ class PageRoute(APIRoute):
         return handler
 
 
-def failed(path: str, why: Refusal) -> Response:
-    """Say what is wrong and how to mend it."""
+def failed(path: str, why: Refusal, known: Frame | None = None) -> Response:
+    """Say what is wrong and how to mend it; ``known`` is what would surround the page."""
     root = "../" * max(path.count("/") - 1, 0) or "./"
-    frame = Frame(why.title, "", root=root)
+    frame = Frame(why.title, "", root=root) if known is None else replace(known, title=why.title, refresh=0)
     text = html("error.html", frame, refusal=why, lines=why.detail.split("\n"))
     return HTMLResponse(text, why.status, headers=dict(why.headers))
 

@@ -14,7 +14,7 @@ from palanca.quantities import moment, rfc3339
 from palanca.web.asked import AskedTimeline, asked
 from palanca.web.links import link
 from palanca.web.pages import Frame, PageRoute, frame_of, html, page
-from palanca.web.timeline import MARKED, SOURCES, SPANS, timeline_view
+from palanca.web.timeline import MARKED, SOURCES, SPANS, timeline_view, watched
 from palanca.web.visitor import kept, user
 
 if TYPE_CHECKING:
@@ -73,5 +73,6 @@ def _timeline(
         between=f"{moment(begin)} to {moment(end)}",
         older=link("timeline", older) if episodes.next else "",
         cut=events.next is not None,
+        watched=watched(history.begin(), (begin, end)),
         off="" if episodes.history.enabled else episodes.history.reason or "no reason was given",
     )

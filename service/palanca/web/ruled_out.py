@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
     from palanca.model import Catalogue, Diagnosis, Rule, SignalValue, Target, TargetReport
 
 Overrides = Callable[["Target"], Mapping[str, Mapping[str, float]]]
-Standing = Literal["ruled out", "unknown", "not applicable"]
-_ORDER: tuple[Standing, ...] = ("unknown", "ruled out", "not applicable")
+Standing = Literal["ruled out", "not judged", "unknown", "not applicable"]
+_ORDER: tuple[Standing, ...] = ("unknown", "not judged", "ruled out", "not applicable")
+_UNFIT: Mapping[str, str] = {"idle": "no traffic to judge it by", "unknown": "the engine cannot be judged"}
+"""Why nothing is ruled out at an engine of such a status."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,10 @@ class AgainstRule:
 
 @dataclass(frozen=True)
 class Considered:
-    """A cause that was not found, and why not. One of several rules that cannot be judged makes it unknown."""
+    """A cause that was not found, and why not. One of several rules that cannot be judged makes it unknown.
+
+    Not judged: a rule is false only for want of observations, or the engine has no traffic or cannot be judged.
+    """
 
     cause: str
     standing: Standing
@@ -61,7 +67,13 @@ def considered(
                    if rule.id in lacking]  # fmt: skip
         judged = [rule for rule in rules if rule.id not in lacking and rule.id not in report.not_applicable]
         false = [AgainstRule(rule.id, rule.title, against.reason(rule)) for rule in judged]
-        standing: Standing = "unknown" if unknown else "ruled out" if false else "not applicable"
+        standing: Standing
+        if unknown:
+            standing = "unknown"
+        elif not all(against.speaks(rule) for rule in judged):
+            standing = "not judged"
+        else:
+            standing = "ruled out" if false else "not applicable"
         made.append(Considered(cause, standing, (*unknown, *false)))
     return tuple(sorted(made, key=lambda one: (_ORDER.index(one.standing), one.cause)))
 
@@ -83,12 +95,26 @@ class _Against:
         self._overrides = [overrides(one.target) for one in reports] if overrides is not None else []
         self._optional = frozenset(name for name, fact in catalogue.facts.items() if fact.optional)
         self._signals = report.signals
+        self._unfit = _UNFIT.get(report.status)
+
+    def speaks(self, rule: Rule) -> bool:
+        """Whether something speaks against a rule: it is false even if there were observations enough."""
+        if self._unfit is not None:
+            return False
+        opened = self._environment(rule, dict.fromkeys(rule.gates, -np.inf))
+        return self._truth(expressions.parse(rule.when), opened) is Truth.FALSE
 
     def reason(self, rule: Rule) -> str:
-        """Numbers that speak against a rule."""
-        environment = ReadingsEnvironment(self._readings, thresholds_of(rule, self._overrides), self._optional)
+        """Numbers that speak against a rule, or why there are none."""
+        if self._unfit is not None:
+            return self._unfit
+        environment = self._environment(rule)
         texts = [self._text(part, rule, environment) for part in self._false(expressions.parse(rule.when), environment)]
-        return "; ".join(dict.fromkeys(texts)) or "its condition did not hold"
+        few = "" if self.speaks(rule) else "too few observations: "
+        return few + ("; ".join(dict.fromkeys(texts)) or "its condition did not hold")
+
+    def _environment(self, rule: Rule, instead: Mapping[str, float] = MappingProxyType({})) -> ReadingsEnvironment:
+        return ReadingsEnvironment(self._readings, {**thresholds_of(rule, self._overrides), **instead}, self._optional)
 
     def _truth(self, node: Node, environment: ReadingsEnvironment) -> Truth:
         table = np.atleast_2d(expressions.holds(node, environment))

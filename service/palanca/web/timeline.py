@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from palanca.model import Target
 from palanca.moments import parse_moment
-from palanca.quantities import clock, is_number, number, time_span
+from palanca.quantities import clock, is_number, moment, number, time_span
 from palanca.render.groups import change
 from palanca.render.notice import NAME_WIDTH
 from palanca.render.words import clip, setting, signal_title, target_name
@@ -105,6 +105,24 @@ class TimelineView:
     episodes: int
     width: int = LANE_WIDTH
     row_height: int = ROW_HEIGHT
+
+
+@dataclass(frozen=True)
+class Watched:
+    """Whether a stretch of time was watched: that nothing is known of a part does not mean that nothing happened.
+
+    ``gap`` says which part was not, ``any`` whether some of it was.
+    """
+
+    gap: str
+    any: bool
+
+
+def watched(begin: float | None, span: tuple[float, float]) -> Watched:
+    """Compare the first moment of which something is kept, None for none, with a stretch of time, unix seconds."""
+    if begin is None:
+        return Watched("Nothing has been recorded yet.", any=False)
+    return Watched(f"Not watched before {moment(begin)}." if begin > span[0] else "", any=begin < span[1])
 
 
 def timeline_view(
