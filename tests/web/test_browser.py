@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from tests.web.served import PHONE, STATES, WIDE, Browser, Seen, faults, first_e
 
 from palanca.api.access import Token, Tokens
 from palanca.api.guard import Rules
+from palanca.model import SourceInfo
+from palanca.quantities import time_span
 from palanca.settings.targets import Knowledge, TargetFacts
 
 ARGUMENTS = "--block-size 32 --num-gpu-blocks-override 256 --max-num-seqs 64"
@@ -197,34 +200,210 @@ def test_copy(incident: str, browser: Browser) -> None:
     assert browser.look(incident, eye, permissions=["clipboard-read", "clipboard-write"]) == LINE
 
 
-def test_it_refreshes_itself(browser: Browser) -> None:
-    """What comes is shown, what was opened stays open; where nothing comes, that is said; forms are left alone."""
-    made = world(fleet(3))
-    with http(made) as url:
+@pytest.mark.parametrize("path", ["/", "/engine?model=tiny-llama", "/timeline", "/rules", "/size", "/sign-in"])
+def test_text_twice_as_large_on_a_phone(incident: str, closed: str, browser: Browser, path: str) -> None:
+    """As a browser is told to show it: lines get more, and the page is no wider."""
 
-        def eye(page: Page, seen: Seen) -> None:
-            page.clock.install()
-            page.goto("/")
-            assert 3 == page.locator("table.engines tbody tr").count()
-            page.click("summary")
-            page.focus("table.engines a")
-            made.backend.snapshot = world(fleet(5)).backend.snapshot
-            page.clock.run_for(16_000)
-            expect(page.locator("table.engines tbody tr")).to_have_count(5)
-            assert page.locator("details[open]").count() == 1
-            assert page.evaluate("document.activeElement.closest('table.engines') !== null")
-            page.fill("input[name=q]", "half a wo")
-            made.backend.snapshot = world(fleet(7)).backend.snapshot
-            page.clock.run_for(16_000)
-            assert 5 == page.locator("table.engines tbody tr").count()
-            page.fill("input[name=q]", "")
-            page.focus("table.engines a")
-            page.route("**/*", lambda route: route.abort())
-            page.clock.run_for(16_000)
-            expect(page.locator("#news")).to_contain_text("Not updated since")
-            assert [] == [one for one in seen.says if "ERR_FAILED" not in one]
+    def eye(page: Page, _: Seen) -> None:
+        page.goto(path)
+        page.evaluate("document.documentElement.style.fontSize = '200%'")
+        assert PHONE == page.evaluate("document.documentElement.scrollWidth")
 
-        browser.look(url, eye)
+    browser.look(closed if path == "/sign-in" else incident, eye, viewport={"width": PHONE, "height": 800})
+
+
+def test_what_a_phone_shows_is_named_and_can_be_read(incident: str, browser: Browser) -> None:
+    """The release of an engine says what it is; the times under a bar are as large as other small text."""
+
+    def eye(page: Page, _: Seen) -> None:
+        page.goto("/")
+        before = "getComputedStyle(document.querySelector('table.engines td[data-of=vLLM]'), '::before').content"
+        assert "vLLM" in page.evaluate(before)
+        page.goto("/timeline")
+        assert 5 == page.locator(".lane .scale span").count()
+        assert "12.8px" == page.evaluate("getComputedStyle(document.querySelector('.scale span')).fontSize")
+        assert page.evaluate("document.querySelector('.lane rect').getBoundingClientRect().height") >= 14
+
+    browser.look(incident, eye, viewport={"width": PHONE, "height": 800})
+
+
+Awake = Callable[[Page, World], None]
+
+
+@pytest.fixture
+def awake(browser: Browser) -> Callable[[Awake], None]:
+    """The fleet of three engines, on a page whose clock goes only when it is told to."""
+
+    def look(eye: Awake) -> None:
+        made = world(fleet(3))
+        with http(made) as url:
+
+            def see(page: Page, seen: Seen) -> None:
+                page.clock.install(time=END)
+                page.clock.pause_at(END + 1)
+                page.goto("/")
+                page.wait_for_function("document.readyState === 'complete'")
+                eye(page, made)
+                assert [] == [one for one in seen.says if not re.search("ERR_|status of", one)]
+
+            browser.look(url, see)
+
+    return look
+
+
+def engines_in(page: Page, number: int) -> None:
+    """Wait until the table has as many engines."""
+    expect(page.locator("table.engines tbody tr")).to_have_count(number)
+
+
+def test_it_refreshes_itself(awake: Callable[[Awake], None]) -> None:
+    """What comes is shown, what was opened stays open, and the page says nothing about it."""
+
+    def eye(page: Page, made: World) -> None:
+        engines_in(page, 3)
+        page.click("summary")
+        made.backend.snapshot = world(fleet(5)).backend.snapshot
+        page.clock.run_for(16_000)
+        engines_in(page, 5)
+        assert page.locator("details[open]").count() == 1
+        assert page.inner_text("#news") == ""
+
+    awake(eye)
+
+
+def test_focus_stays_with_its_engine(awake: Callable[[Awake], None]) -> None:
+    """Wherever that stands now; where it is gone, nothing else gets it."""
+
+    def eye(page: Page, made: World) -> None:
+        link = page.locator("table.engines a").last
+        href = str(link.get_attribute("href"))
+        link.focus()
+        whole = made.backend.snapshot.diagnosis
+        made.backend.snapshot = world(fleet(9)).backend.snapshot
+        page.clock.run_for(16_000)
+        engines_in(page, 9)
+        assert href == page.evaluate("document.activeElement.getAttribute('href')")
+        assert "Engines" in page.evaluate("document.activeElement.closest('section').innerText")
+        left = [one for one in whole.targets if dict(one.target.labels)["instance"].partition(":")[0] not in href]
+        assert 2 == len(left)
+        made.backend.snapshot = world(replace(whole, targets=tuple(left))).backend.snapshot
+        page.clock.run_for(16_000)
+        engines_in(page, 2)
+        assert "main" == page.evaluate("document.activeElement.id")
+
+    awake(eye)
+
+
+def test_alerts_are_told_once(awake: Callable[[Awake], None]) -> None:
+    """A banner that stays is the same element; one whose age alone has changed is no alert again."""
+
+    def eye(page: Page, made: World) -> None:
+        source = SourceInfo("prometheus", "http://p:9090", "stale", 250.0, (), "timed out")
+        made.backend.infos = [source]
+        page.clock.run_for(16_000)
+        banner = page.locator(".banner")
+        expect(banner).to_have_attribute("role", "alert")
+        banner.evaluate("(one) => { one.mine = true; }")
+        made.backend.snapshot = world(fleet(4)).backend.snapshot
+        page.clock.run_for(16_000)
+        engines_in(page, 4)
+        assert banner.evaluate("(one) => one.mine")
+        assert "alert" == banner.get_attribute("role")
+        made.backend.infos = [replace(source, age_s=265.0)]
+        page.clock.run_for(16_000)
+        expect(banner).to_contain_text("4 min 25 s")
+        assert banner.get_attribute("role") is None
+
+    awake(eye)
+
+
+def test_forms_and_selections_are_left_alone(awake: Callable[[Awake], None]) -> None:
+    """The page says since when, and goes on when they are done."""
+
+    def eye(page: Page, made: World) -> None:
+        made.backend.snapshot = world(fleet(5)).backend.snapshot
+        news = page.locator("#news")
+        page.fill("input[name=q]", "half a wo")
+        page.clock.run_for(25_000)
+        assert "" == news.inner_text()
+        page.clock.run_for(10_000)
+        words = "Not updated since 08:00:01 UTC while a form is in use: reload."
+        expect(news).to_have_text(words)
+        page.fill("input[name=q]", "")
+        page.locator("input[name=q]").blur()
+        page.evaluate("getSelection().selectAllChildren(document.querySelector('h1'))")
+        page.clock.run_for(2_000)
+        expect(news).to_contain_text("while text is selected")
+        assert 3 == page.locator("table.engines tbody tr").count()
+        page.evaluate("getSelection().removeAllRanges()")
+        page.clock.run_for(16_000)
+        engines_in(page, 5)
+        expect(news).to_be_empty()
+
+    awake(eye)
+
+
+def test_a_server_that_hangs(awake: Callable[[Awake], None]) -> None:
+    """It is given up after 10 s, and the age goes on all the while."""
+
+    def eye(page: Page, _: World) -> None:
+        first = page.inner_text("#ago")
+        page.route("**/*", lambda _route: None)
+        page.clock.run_for(15_500)
+        assert "" == page.inner_text("#news")
+        assert first != page.inner_text("#ago")
+        page.clock.run_for(10_000)
+        expect(page.locator("#news")).to_have_text("Not updated since 08:00:01 UTC: palanca does not answer.")
+        page.clock.resume()
+        assert [] == faults(page)
+
+    awake(eye)
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [(404, "this page is gone: 404"), (422, "this page is gone: 422"), (429, "palanca answers 429"),
+     (503, "palanca answers 503"), (200, "what answers is not palanca")],
+)  # fmt: skip
+def test_what_else_may_come(awake: Callable[[Awake], None], status: int, words: str) -> None:
+    """It is told as what it is, until a page comes again."""
+
+    def eye(page: Page, _: World) -> None:
+        page.route("**/*", lambda route: route.fulfill(status=status, body="<p>other"))
+        page.clock.run_for(16_000)
+        expect(page.locator("#news")).to_have_text(f"Not updated since 08:00:01 UTC: {words}.")
+        page.unroute_all()
+        page.clock.run_for(15_000)
+        expect(page.locator("#news")).to_be_empty()
+
+    awake(eye)
+
+
+def test_who_is_signed_out_meanwhile_is_asked_again(closed: str, browser: Browser) -> None:
+    """The page does not stay as if nothing had happened."""
+
+    def eye(page: Page, _: Seen) -> None:
+        page.clock.install()
+        page.goto("/sign-in")
+        page.fill("input[name=token]", SECRET)
+        page.keyboard.press("Enter")
+        page.wait_for_selector("table.engines")
+        page.context.clear_cookies()
+        page.clock.run_for(16_000)
+        page.wait_for_url(re.compile("/sign-in"))
+
+    browser.look(closed, eye)
+
+
+@pytest.mark.parametrize("seconds", [0, 7, 59.6, 60, 200, 3600, 3661, 86400, 100_000])
+def test_ages_are_written_as_the_server_writes_them(served: Served, browser: Browser, seconds: float) -> None:
+    """In the two largest units."""
+
+    def eye(page: Page, _: Seen) -> str:
+        page.goto("/")
+        return str(page.evaluate(f"span({seconds})"))
+
+    assert time_span(seconds) == browser.look(served("ok")[0], eye)
 
 
 def test_sign_in_and_out(closed: str, browser: Browser) -> None:

@@ -174,7 +174,8 @@ def test_the_age_of_the_data() -> None:
     """Of the oldest source."""
     made = world(fleet())
     made.backend.infos = [SourceInfo("eu", "http://eu", age_s=200.0), SourceInfo("us", "http://us", age_s=5.0)]
-    assert "data of 2027-01-15 08:00:00 UTC, 3 min 20 s ago" in get(made, "/")[1]
+    text = get(made, "/")[1]
+    assert 'data of 2027-01-15 08:00:00 UTC, <span id="ago" data-seconds="200">3 min 20 s</span> ago' in text
 
 
 @pytest.mark.parametrize(

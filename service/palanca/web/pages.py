@@ -56,7 +56,8 @@ class Frame:
 
     ``root`` leads to the first page, ``here`` is the address in the navigation, ``path`` that of this page. ``time`` is
     the moment in the past that is looked at, as text; None for now. ``kept`` are the fields of the query that the form
-    of the moment carries along; None where the page knows no moment. ``user`` is who is signed in. ``refresh`` is in
+    of the moment carries along; None where the page knows no moment. ``age`` is the moment of the data, ``age_s``
+    how many seconds ago the oldest source was read. ``user`` is who is signed in. ``refresh`` is in
     seconds, 0 for never.
     """
 
@@ -65,6 +66,7 @@ class Frame:
     root: str = "./"
     banners: tuple[Banner, ...] = ()
     age: str = ""
+    age_s: float | None = None
     time: str | None = None
     kept: tuple[tuple[str, str], ...] | None = None
     user: str | None = None
@@ -98,6 +100,7 @@ def environment() -> Environment:
     )
     made.globals["version"] = __version__
     made.globals["link"] = link
+    made.filters["time_span"] = time_span
     return made
 
 
@@ -151,9 +154,9 @@ def frame_of(
     banners = about_sources(infos)
     if looked is not None:
         return Frame(title, here, banners=(past(looked, now), *banners), time=rfc3339(looked), **more)
-    ages = [info.age_s for info in infos if info.age_s is not None]
-    age = f"data of {moment(diagnosis.time)}, {time_span(max(ages))} ago" if ages else "no data yet"
-    return Frame(title, here, banners=banners, age=age, **{"refresh": REFRESH_S, **more})
+    age_s = max((info.age_s for info in infos if info.age_s is not None), default=None)
+    age = "no data yet" if age_s is None else f"data of {moment(diagnosis.time)}"
+    return Frame(title, here, banners=banners, age=age, age_s=age_s, **{"refresh": REFRESH_S, **more})
 
 
 # --- errors ----------------------------------------------------------------------------------------
