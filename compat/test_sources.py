@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -10,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from compat.back_ends import VICTORIA_METRICS, BackEnd, passing
+import pytest
+from compat.back_ends import PROMETHEUS, VICTORIA_METRICS, BackEnd, back_ends, passing
 from compat.conftest import Note
 from compat.said import said
 from tests.engines import RECORDINGS, ROOT, shipped
@@ -82,6 +85,21 @@ def test_values(source: BackEnd, tmp_path: Path, note: Note) -> None:
     half, most = np.quantile(off, [0.5, 0.95])
     assert (half, most) < (0.01, 0.1)
     note(source, "values of signals", f"half of them within {half:.1%}, 95 % within {most:.1%}")
+
+
+@pytest.mark.parametrize("source", back_ends(PROMETHEUS), indirect=True, ids=lambda one: one.title)
+def test_bounds_that_an_upgrade_writes_otherwise(source: BackEnd, tmp_path: Path) -> None:
+    """Prometheus 3 writes ``1.0`` where an older one wrote ``1``: with both in a window the quantiles are the same."""
+    path, at = tmp_path / "upgraded.om", EXPECT["kv-saturated"]["at"]
+    lines = gzip.decompress((RECORDINGS / "kv-saturated.om.gz").read_bytes()).decode().splitlines(keepends=True)
+    whole = re.compile(r'le="(\d+)\.0"')
+    old = (whole.sub(r'le="\1"', line) if float(line.split()[-1]) < at - 120 else line for line in lines[:-1])
+    path.write_text("".join([*old, lines[-1]]))
+    with source.serving(path, tmp_path / "server") as url, Prometheus(url) as client:
+        read, computed = both(shipped(), client, load(path), Grid(at, 20, 15))
+    off = [*_relative(read, computed)]
+    assert len(off) > 1000
+    assert max(off) <= TOLERANCE
 
 
 def _relative(read: Readings, computed: Readings) -> Iterator[float]:
