@@ -48,17 +48,50 @@ def import_text(text: Path, data: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """Recording rules that a Prometheus has evaluated from ``start`` to ``end`` (unix seconds)."""
+
+    rules: Path
+    start: float
+    end: float
+
+
 @contextmanager
-def prometheus(text: Path, folder: Path) -> Iterator[str]:
+def prometheus(
+    text: Path, folder: Path, *, recorded: Recorded | None = None, options: Sequence[str] = ()
+) -> Iterator[str]:
     """Serve OpenMetrics text by a Prometheus of its own in ``folder``; yields its URL and ends it."""
-    data, config = folder / "data", folder / "prometheus.yml"
+    data = folder / "data"
     folder.mkdir(parents=True, exist_ok=True)
     import_text(text, data)
+    try:
+        if recorded is not None:
+            with _serving(data, folder) as url:
+                _record(recorded, url, data)
+        with _serving(data, folder, options) as url:
+            yield url
+    finally:
+        shutil.rmtree(data, ignore_errors=True)
+
+
+def _record(recorded: Recorded, url: str, data: Path) -> None:
+    command = [
+        tool("promtool"), "tsdb", "create-blocks-from", "rules", f"--url={url}", f"--start={recorded.start:.0f}",
+        f"--end={recorded.end:.0f}", f"--output-dir={data}", str(recorded.rules),
+    ]  # fmt: skip
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@contextmanager
+def _serving(data: Path, folder: Path, options: Sequence[str] = ()) -> Iterator[str]:
+    config = folder / "prometheus.yml"
     config.write_text("global: {}\n")
     port = free_port()
     command = [
         tool("prometheus"), f"--config.file={config}", f"--storage.tsdb.path={data}",
-        "--storage.tsdb.retention.time=100y", f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn",
+        "--storage.tsdb.retention.time=100y", f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn", *options,
     ]  # fmt: skip
     url = f"http://127.0.0.1:{port}"
     with (folder / "log").open("wb") as log:
@@ -69,7 +102,6 @@ def prometheus(text: Path, folder: Path) -> Iterator[str]:
         finally:
             process.kill()
             process.wait(timeout=30)
-            shutil.rmtree(data, ignore_errors=True)
 
 
 def _wait(url: str, process: subprocess.Popen[bytes], log: Path, seconds: float = 30) -> None:
