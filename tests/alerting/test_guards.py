@@ -78,9 +78,15 @@ def test_the_newest_model_alone_is_known(tmp_path: Path) -> None:
         ((Matcher("job", "=", "vllm"),), True),
         ((Matcher("job", "=~", "vllm.*"), Matcher("namespace", "!=", "test")), True),
         ((Matcher("job", "!=", "node"),), False),
+        ((Matcher("job", "=~", ".+"),), False),
         ((Matcher("job", "=", "vllm"), Matcher("model_name", "=", "m")), False),
         ((), False),
     ],
 )
 def test_selectors_that_tell_which_jobs_are_meant(selector: tuple[Matcher, ...], told: bool) -> None:
     assert told == guards.tells_jobs(selector)
+    never_up = next(
+        one for one in guards.group(Matrix(shipped(), Options(selector=selector))).alerts
+        if one.alert.endswith("TargetNeverUp")
+    )  # fmt: skip
+    assert told == (names.JOB not in never_up.expr)

@@ -62,10 +62,7 @@ class _Targets:
     def __init__(self, matrix: Matrix) -> None:
         self._options = options = matrix.options
         wide = [one for one in options.selector if one.label in names.SERVER_JOIN]
-        self._told = wide == list(options.selector) and any(
-            one.label == "job" and one.op in {"=", "=~"} for one in wide
-        )
-        """Whether the selector says which jobs are vLLM's."""
+        self._told = tells_jobs(options.selector)
         server = _inside(wide)
         # A router that passes on what its engines show has no model.
         engine = _inside([*options.selector, Matcher("model_name", "!=", "")])
