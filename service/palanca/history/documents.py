@@ -20,6 +20,11 @@ class StateDocument(Part):
     reason: str | None = Field(description="Why it cannot, and how to mend it; null where it can.")
     since: Time | None = Field(description="Since when it is so; null before the first use.")
 
+    @property
+    def off(self) -> str:
+        """Why it is not being written, in words; empty while it is."""
+        return "" if self.enabled else self.reason or "no reason was given"
+
 
 class WorsenedDocument(Part):
     """A moment at which the severity rose above all that the episode had had."""

@@ -80,6 +80,11 @@ class Finding:
     for_s: float = 0.0
     silenced: Silenced | None = None
 
+    @property
+    def problem(self) -> bool:
+        """Whether it is a problem by itself: no symptom of another, and more than information."""
+        return self.role == "root" and self.severity != "info"
+
 
 @dataclass(frozen=True)
 class Unjudged:

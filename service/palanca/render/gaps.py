@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from palanca.model import Catalogue, Diagnosis, SourceInfo, State, Target, TargetReport
@@ -20,6 +20,11 @@ STATE_WORDS: Mapping[State, str] = {
 }
 
 
+def lacking(missing: Iterable[tuple[str, State]], title: Callable[[str], str] = printable) -> str:
+    """What a rule lacks, each with its state: ``prefix_hit_rate (absent), waiting (stale)``."""
+    return ", ".join(f"{title(name)} ({STATE_WORDS[state]})" for name, state in missing)
+
+
 @dataclass(frozen=True)
 class UnjudgedGroup:
     """Rules that lack the same signals on the same engines."""
@@ -31,7 +36,7 @@ class UnjudgedGroup:
     @property
     def lacks(self) -> str:
         """``prefix_hit_rate (absent), waiting (stale)``."""
-        return ", ".join(f"{printable(name)} ({STATE_WORDS[state]})" for name, state in self.missing)
+        return lacking(self.missing)
 
 
 def group_unjudged(diagnosis: Diagnosis) -> list[UnjudgedGroup]:

@@ -53,7 +53,7 @@ class Group:
     @property
     def headline(self) -> bool:
         """Whether it is a problem that deserves the whole story."""
-        return self.first.role == "root" and self.first.severity != "info"
+        return self.first.problem
 
     @property
     def targets(self) -> tuple[Target, ...]:

@@ -82,8 +82,12 @@ def _verdict(sizing: Sizing, width: int) -> list[str]:
 
 def _figure(figure: Figure, width: int) -> list[str]:
     head = f"{figure.title:<{_TITLES}} {figure_value(figure):>{_VALUES}}"
-    tail = "; ".join(part for part in (figure.formula, figure.inputs, figure.note) if part)
-    return [head, *_wrapped(tail, width, "    ")]
+    return [head, *_wrapped(figure_source(figure), width, "    ")]
+
+
+def figure_source(figure: Figure) -> str:
+    """How a number comes about: formula, what went in, and a remark."""
+    return "; ".join(part for part in (figure.formula, figure.inputs, figure.note) if part)
 
 
 def figure_value(figure: Figure) -> str:

@@ -26,6 +26,12 @@ Spelt = TypeVar("Spelt", bound=BaseModel)
 Values = Annotated[list[Text], Field(max_length=MOST_VALUES)]
 
 
+def searched(q: str, text: str) -> bool:
+    """Whether all words of a search occur in a text, in whatever case."""
+    text = text.casefold()
+    return all(word in text for word in q.casefold().split())
+
+
 class AskedTime(BaseModel):
     """A page that can look at the past."""
 

@@ -11,7 +11,7 @@ from palanca.quantities import is_number
 from palanca.render.gaps import STATE_WORDS
 
 if TYPE_CHECKING:
-    from palanca.model import Finding, TargetReport
+    from palanca.model import TargetReport
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,6 @@ class Bar:
     binding: bool
 
 
-def loud(finding: Finding) -> bool:
-    """Whether a finding is a problem by itself."""
-    return finding.role == "root" and finding.severity != "info"
-
-
 def bars_of(report: TargetReport) -> tuple[Bar, ...]:
     """Return a bar for each resource, whether it is known or not."""
     shares = {name: report.bottleneck.get(name) for name in RESOURCES}
@@ -69,9 +64,9 @@ def bars_of(report: TargetReport) -> tuple[Bar, ...]:
 
 def _binding(report: TargetReport, shares: Mapping[str, float | None]) -> str | None:
     """The resource that the worst finding names; without one the fullest, where that is near its limit."""
-    for finding in filter(loud, report.findings):
+    for finding in report.findings:
         for name, resource in RESOURCES.items():
-            if finding.cause in resource.causes:
+            if finding.problem and finding.cause in resource.causes:
                 return name
     known = {name: share for name, share in shares.items() if share is not None}
     fullest = max(known, key=lambda name: known[name], default=None)

@@ -9,7 +9,7 @@ from palanca.advice.command_line import changed, switches, whole
 from palanca.errors import UsageError
 from palanca.model import State
 from palanca.quantities import number
-from palanca.render.gaps import STATE_WORDS, core_gaps
+from palanca.render.gaps import STATE_WORDS, core_gaps, lacking
 from palanca.render.groups import (
     PROVENANCE,
     Group,
@@ -21,7 +21,7 @@ from palanca.render.groups import (
     silenced,
 )
 from palanca.render.words import group_name, listing, plural, setting, signal_title
-from palanca.web.bars import Bar, bars_of, loud
+from palanca.web.bars import Bar, bars_of
 from palanca.web.links import rule_link
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def engine_view(
 ) -> EngineView:
     """Arrange the report of an engine. ``serve_args`` are the arguments it was started with, where they are known."""
     made = [_finding(report, one, diagnosis.time, catalogue, serve_args) for one in report.findings]
-    problems = [view for view, one in zip(made, report.findings, strict=True) if loud(one)]
+    problems = [view for view, one in zip(made, report.findings, strict=True) if one.problem]
     verdict, sentence = _verdict(report, catalogue, diagnosis.time)
     version = report.version
     return EngineView(
@@ -109,10 +109,7 @@ def engine_view(
         bars=bars_of(report),
         problems=tuple(problems),
         others=tuple(view for view in made if view not in problems),
-        unknown=tuple(
-            (one.rule, rule_link(one.rule), ", ".join(f"{name} ({STATE_WORDS[state]})" for name, state in one.missing))
-            for one in report.unknown
-        ),
+        unknown=tuple((one.rule, rule_link(one.rule), lacking(one.missing)) for one in report.unknown),
         not_applicable=report.not_applicable,
         labels=tuple(Cell(name, value) for name, value in report.target.labels),
         release="unknown" if version is None else f"{version.text} ({version.provenance})",
@@ -129,13 +126,13 @@ def engine_view(
 
 def _verdict(report: TargetReport, catalogue: Catalogue, now: float) -> tuple[str, str]:
     """The verdict in a few words, and sentences of numbers or reasons, with what holds and is no problem."""
-    worst = next((one for one in report.findings if loud(one)), None)
+    worst = next((one for one in report.findings if one.problem), None)
     if worst is not None:
         return worst.title, worst.summary
     match report.status:
         case "unknown":
-            lacking = core_gaps(report, catalogue)
-            why = f"it lacks {listing(lacking)}" if lacking else "what is known of it is old"
+            gaps = core_gaps(report, catalogue)
+            why = f"it lacks {listing(gaps)}" if gaps else "what is known of it is old"
             return "This engine cannot be judged", _sentences(f"Unknown is not ok: {why}", *_quiet(report, now))
         case "idle":
             why = "No request ran, waited or finished in the window, or the engine sleeps"

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from palanca import expressions
 from palanca.render.words import signal_title
-from palanca.web.bars import loud
 from palanca.web.plots import Limit, Plot, plot
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ MOST_PLOTS = 8
 def plotted(report: TargetReport, catalogue: Catalogue) -> dict[str, list[Limit]]:
     """Signals in the evidence of an engine's findings, each with its thresholds; problems first."""
     found: dict[str, list[Limit]] = {}
-    for finding in sorted(report.findings, key=lambda one: not loud(one)):
+    for finding in sorted(report.findings, key=lambda one: not one.problem):
         for one in finding.evidence:
             for name in expressions.names(expressions.parse(one.signal)):
                 if name in catalogue.signals and (name in found or len(found) < MOST_PLOTS):
@@ -46,4 +45,4 @@ def plots(readings: Readings, report: TargetReport, catalogue: Catalogue) -> tup
 
 
 def _began(findings: Sequence[Finding]) -> float | None:
-    return next((one.since for one in findings if loud(one)), None) or next((one.since for one in findings), None)
+    return next((one.since for one in findings if one.problem), None) or next((one.since for one in findings), None)

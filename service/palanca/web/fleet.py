@@ -13,12 +13,13 @@ from palanca.render.groups import STATUS_ORDER, cell, change, group_findings, he
 from palanca.render.markdown import COLUMNS
 from palanca.render.notice import NAME_WIDTH, where
 from palanca.render.words import clip, encodable, listing, plural, some_engines, target_names
+from palanca.web.asked import searched
 from palanca.web.links import Pairs, at, engine_link, link, rule_link
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from palanca.model import Catalogue, Finding, Target, TargetReport
+    from palanca.model import Catalogue, Target, TargetReport
     from palanca.render.gaps import UnjudgedGroup
     from palanca.render.groups import Group
     from palanca.web.asked import AskedFleet
@@ -87,7 +88,7 @@ class Gap:
 class FleetView:
     """Everything that the page shows. ``pages`` are words and links; ``shown`` says which rows these are.
 
-    ``everything`` is the address without a filter.
+    ``filters`` are names and values that are asked for, ``everything`` is the address without them.
     """
 
     verdict: str
@@ -107,8 +108,13 @@ class FleetView:
     unjudged: int
     rules: int
     warnings: tuple[str, ...]
-    filtered: bool
+    filters: Pairs
     everything: str
+
+    @property
+    def filtered(self) -> bool:
+        """Whether only some engines are asked for."""
+        return bool(self.filters)
 
 
 def fleet_view(diagnosis: Diagnosis, catalogue: Catalogue, wanted: AskedFleet, time: float | None = None) -> FleetView:
@@ -143,25 +149,22 @@ def fleet_view(diagnosis: Diagnosis, catalogue: Catalogue, wanted: AskedFleet, t
         unjudged=len({rule for one in gaps for rule in one.rules}),
         rules=len(catalogue.rules),
         warnings=tuple(diagnosis.source.warnings),
-        filtered=query.filtered,
+        filters=query.filters,
         everything=link("", at(time)),
     )
 
 
 def _found(diagnosis: Diagnosis, wanted: AskedFleet, names: Mapping[Target, str]) -> tuple[TargetReport, ...]:
     """Targets in which all words of the search occur: in their names, labels, rules, causes or titles."""
-    words = wanted.q.casefold().split()
-    if not words:
+    if not wanted.q:
         return diagnosis.targets
-    return tuple(
-        report for report in diagnosis.targets if all(word in _text(report, names[report.target]) for word in words)
-    )
+    return tuple(one for one in diagnosis.targets if searched(wanted.q, _text(one, names[one.target])))
 
 
 def _text(report: TargetReport, name: str) -> str:
     labels = [encodable(f"{label}={value}") for label, value in report.target.labels]
     findings = [f"{one.rule} {one.cause} {one.title}" for one in report.findings]
-    return "\n".join([name, report.status, *labels, *findings]).casefold()
+    return "\n".join([name, report.status, *labels, *findings])
 
 
 def _verdict(diagnosis: Diagnosis, counts: Counter[str], time: float | None) -> str:
@@ -219,11 +222,10 @@ def _models(diagnosis: Diagnosis, query: _Query) -> tuple[ModelRow, ...]:
 
 
 def _row(report: TargetReport, names: Mapping[Target, str], catalogue: Catalogue, time: float | None) -> EngineRow:
-    loud = [one for one in report.findings if one.role == "root" and one.severity != "info"]
-    first: Finding | None = next(iter(loud), None)
-    recommended = next((one.recommendations for one in loud if one.recommendations), ())
+    problems = [one for one in report.findings if one.problem]
+    recommended = next((one.recommendations for one in problems if one.recommendations), ())
     lacking = core_gaps(report, catalogue) if report.status == "unknown" else []
-    what = first.title if first else f"lacks {listing(lacking)}" if lacking else ""
+    what = problems[0].title if problems else f"lacks {listing(lacking)}" if lacking else ""
     return EngineRow(
         status=report.status,
         name=clip(names[report.target], NAME_WIDTH),
@@ -258,22 +260,18 @@ class _Query:
 
     def __init__(self, wanted: AskedFleet, time: float | None) -> None:
         self._wanted = wanted
-        self._pairs: Pairs = [
+        self.filters: Pairs = [
             (name, value)
             for name in ("status", "model", "instance", "match", "severity", "cause")
             for value in getattr(wanted, name)
         ]
-        self._pairs += [("q", wanted.q)] if wanted.q else []
+        self.filters += [("q", wanted.q)] if wanted.q else []
         self._rest = at(time)
-
-    @property
-    def filtered(self) -> bool:
-        return bool(self._pairs)
 
     def toggled(self, name: str, value: str) -> str:
         """Only what has this value; without the filter where it is set already."""
-        others = [pair for pair in self._pairs if pair[0] != name]
-        chosen = [] if (name, value) in self._pairs else [(name, value)]
+        others = [pair for pair in self.filters if pair[0] != name]
+        chosen = [] if (name, value) in self.filters else [(name, value)]
         return link("", [*others, *chosen, *self._rest])
 
     def pages(self, fitting: int) -> tuple[tuple[str, str], ...]:
@@ -295,4 +293,4 @@ class _Query:
 
     def _page(self, offset: int, size: int) -> str:
         more = [("offset", str(offset))] if offset else []
-        return link("", [*self._pairs, *more, ("limit", str(size)), *self._rest])
+        return link("", [*self.filters, *more, ("limit", str(size)), *self._rest])

@@ -97,7 +97,7 @@ class Look:
         found = await run_in_threadpool(self._history.episodes, query)
         rows = tuple(episode_row(one, end, self._backend.catalogue) for one in found.episodes)
         seen = watched(await run_in_threadpool(self._history.begin), (end - DAY_S, end))
-        return rows, seen, "" if found.history.enabled else found.history.reason or "no reason was given"
+        return rows, seen, found.history.off
 
 
 def router(backend: Backend, history: History | NoHistory, rules: Callable[[], Rules]) -> APIRouter:

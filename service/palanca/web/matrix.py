@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -14,10 +15,11 @@ from palanca.api.rules import runbook, standings
 from palanca.model import Diagnosis
 from palanca.moments import duration
 from palanca.quantities import number
-from palanca.render.gaps import STATE_WORDS
+from palanca.render.gaps import lacking
 from palanca.render.notice import NAME_WIDTH
 from palanca.render.words import clip, signal_title, target_names
 from palanca.signals.promql import PromQL
+from palanca.web.asked import searched
 from palanca.web.links import engine_link, rule_link
 
 if TYPE_CHECKING:
@@ -86,21 +88,18 @@ class RuleView:
 def rule_rows(diagnosis: Diagnosis, catalogue: Catalogue, wanted: AskedRules) -> tuple[RuleRow, ...]:
     """Return the rules that fit, those that fire first."""
     standing = standings(diagnosis)
-    words = wanted.q.casefold().split()
     rows = []
     for rule in catalogue.rules:
         fits = (not wanted.area or rule.area in wanted.area) and (
             not wanted.severity or rule.severity in wanted.severity
         )
-        text = f"{rule.id} {rule.title} {rule.cause} {rule.when}".casefold()
-        if fits and all(word in text for word in words):
-            rows.append(_row(rule, diagnosis, standing.get(rule.id, {})))
+        if fits and searched(wanted.q, f"{rule.id} {rule.title} {rule.cause} {rule.when}"):
+            rows.append(_row(rule, diagnosis, standing.get(rule.id, Counter())))
     return tuple(sorted(rows, key=lambda row: (-dict(row.standing)["firing"], row.area, row.id)))
 
 
-def _row(rule: Rule, diagnosis: Diagnosis, counts: object) -> RuleRow:
-    numbers = dict(counts) if isinstance(counts, dict) else {}
-    quiet = len(diagnosis.targets) - sum(numbers.values())
+def _row(rule: Rule, diagnosis: Diagnosis, counts: Counter[str]) -> RuleRow:
+    quiet = len(diagnosis.targets) - counts.total()
     return RuleRow(
         id=rule.id,
         href=rule_link(rule.id),
@@ -111,7 +110,7 @@ def _row(rule: Rule, diagnosis: Diagnosis, counts: object) -> RuleRow:
         when=" ".join(rule.when.split()),
         lasts=duration(rule.for_),
         thresholds=tuple((name, number(one.value, one.unit)) for name, one in rule.thresholds.items()),
-        standing=(*((name, numbers.get(name, 0)) for name in STANDINGS), ("quiet", quiet)),
+        standing=(*((name, counts[name]) for name in STANDINGS), ("quiet", quiet)),
     )
 
 
@@ -122,7 +121,7 @@ def rule_view(rule: Rule, diagnosis: Diagnosis, catalogue: Catalogue, known: Kno
     used = [name for name in expressions.names(expressions.parse(rule.when)) if name in catalogue.signals]
     ids = {one.id for one in catalogue.rules}
     return RuleView(
-        row=_row(rule, diagnosis, standings(diagnosis).get(rule.id, {})),
+        row=_row(rule, diagnosis, standings(diagnosis).get(rule.id, Counter())),
         scope=rule.scope,
         thresholds=tuple(
             ThresholdRow(name, number(one.value, one.unit), one.source, _others(rule, name, one.unit, known))
@@ -158,8 +157,7 @@ def _verdicts(rule: Rule, diagnosis: Diagnosis) -> list[EngineVerdict]:
         made += [EngineVerdict(one.state, name, href, one.summary) for one in report.findings if one.rule == rule.id]
         for one in report.unknown:
             if one.rule == rule.id:
-                lacks = ", ".join(f"{signal} ({STATE_WORDS[state]})" for signal, state in one.missing)
-                made.append(EngineVerdict("unknown", name, href, f"lacks {lacks}"))
+                made.append(EngineVerdict("unknown", name, href, f"lacks {lacking(one.missing)}"))
     return sorted(made, key=lambda one: STANDINGS.index(one.standing))
 
 

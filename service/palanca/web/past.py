@@ -74,5 +74,5 @@ def _timeline(
         older=link("timeline", older) if episodes.next else "",
         cut=events.next is not None,
         watched=watched(history.begin(), (begin, end)),
-        off="" if episodes.history.enabled else episodes.history.reason or "no reason was given",
+        off=episodes.history.off,
     )

@@ -13,7 +13,7 @@ from palanca import expressions
 from palanca.diagnosis import unit_of
 from palanca.engine import ReadingsEnvironment, thresholds_of
 from palanca.model import Evidence, Readings, SignalReadings, State, Truth, scope_of
-from palanca.render.gaps import STATE_WORDS
+from palanca.render.gaps import lacking
 from palanca.render.groups import evidence_row
 from palanca.render.words import signal_title
 
@@ -54,7 +54,7 @@ def considered(
 ) -> tuple[Considered, ...]:
     """Say of every cause that was not found at an engine why not. ``overrides`` are the thresholds in force."""
     found = {finding.cause for finding in report.findings if finding.role == "root"}
-    lacking = {one.rule: one.missing for one in report.unknown}
+    missing = {one.rule: one.missing for one in report.unknown}
     holding = {finding.rule for finding in report.findings}
     by_cause: dict[str, list[Rule]] = {}
     for rule in catalogue.rules:
@@ -63,9 +63,9 @@ def considered(
     against = _Against(diagnosis, report, catalogue, overrides)
     made = []
     for cause, rules in by_cause.items():
-        unknown = [AgainstRule(rule.id, rule.title, _lacks(lacking[rule.id], catalogue)) for rule in rules
-                   if rule.id in lacking]  # fmt: skip
-        judged = [rule for rule in rules if rule.id not in lacking and rule.id not in report.not_applicable]
+        unknown = [AgainstRule(rule.id, rule.title, _lacks(missing[rule.id], catalogue)) for rule in rules
+                   if rule.id in missing]  # fmt: skip
+        judged = [rule for rule in rules if rule.id not in missing and rule.id not in report.not_applicable]
         false = [AgainstRule(rule.id, rule.title, against.reason(rule)) for rule in judged]
         standing: Standing
         if unknown:
@@ -79,7 +79,7 @@ def considered(
 
 
 def _lacks(missing: Sequence[tuple[str, State]], catalogue: Catalogue) -> str:
-    return "lacks " + ", ".join(f"{signal_title(name, catalogue)} ({STATE_WORDS[state]})" for name, state in missing)
+    return f"lacks {lacking(missing, lambda name: signal_title(name, catalogue))}"
 
 
 class _Against:

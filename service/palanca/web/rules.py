@@ -9,6 +9,7 @@ from fastapi import APIRouter, HTTPException, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from palanca.api.rules import LONGEST_ID
 from palanca.expressions import nearest
 from palanca.model import SEVERITY_ORDER, Area
 from palanca.web.asked import AskedNothing, AskedRules, asked
@@ -19,8 +20,6 @@ from palanca.web.visitor import user
 if TYPE_CHECKING:
     from palanca.api.backend import Backend
     from palanca.api.guard import Rules
-
-LONGEST_ID = 100
 
 
 def router(backend: Backend, rules: Callable[[], Rules]) -> APIRouter:

@@ -14,7 +14,7 @@ from palanca.advice.hardware import find_gpu
 from palanca.advice.model_config import parsed, shape_of, with_weights
 from palanca.advice.size import Wish, size
 from palanca.errors import UsageError
-from palanca.render.size import figure_value
+from palanca.render.size import figure_source, figure_value
 from palanca.web.asked import AskedSize, asked
 from palanca.web.pages import PageRoute, frame_of, html, page
 from palanca.web.visitor import user
@@ -50,8 +50,7 @@ def router(backend: Backend, rules: Callable[[], Rules]) -> APIRouter:
             backend, backend.snapshot.diagnosis, looked=None, title="Size", here="size", path="size", refresh=0,
             user=user(request, rules),
         )  # fmt: skip
-        text = await run_in_threadpool(_calculated, backend.hardware, wanted)
-        view, fault = text
+        view, fault = await run_in_threadpool(_calculated, backend.hardware, wanted)
         more = {"wanted": wanted, "view": view, "fault": fault, "hardware": backend.hardware}
         response = page(request, await run_in_threadpool(html, "size.html", frame, **more))
         response.status_code = 400 if fault else response.status_code
@@ -107,9 +106,6 @@ def size_view(made: Sizing) -> SizeView:
         problems=made.problems,
         remedies=made.remedies,
         line=str(made.line) if starts else "",
-        figures=tuple(
-            (one.title, figure_value(one), "; ".join(part for part in (one.formula, one.inputs, one.note) if part))
-            for one in made.figures
-        ),
+        figures=tuple((one.title, figure_value(one), figure_source(one)) for one in made.figures),
         notes=made.notes,
     )
