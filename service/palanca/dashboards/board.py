@@ -49,7 +49,7 @@ class Spec:
     variables: Callable[[Kit], Sequence[Builder[grafana.VariableModel]]]
     events: Callable[[Kit], Sequence[Event]] = lambda _: ()
     asked: str = ""
-    """Parameters of ``/diagnose`` for the link to it, besides the time."""
+    """Parameters of the page that the link to palanca leads to, besides the time."""
 
     @property
     def uid(self) -> str:
