@@ -23,7 +23,7 @@ def victoria_metrics(text: Path | None, folder: Path, config: str = "scrape_conf
     command = [
         tool("victoria-metrics"), f"-httpListenAddr={url.removeprefix('http://')}",
         f"-storageDataPath={folder / 'data'}", f"-promscrape.config={scrape}",
-        "-retentionPeriod=100y", "-memory.allowedBytes=256MB", "-loggerLevel=WARN",
+        "-retentionPeriod=100y", "-memory.allowedBytes=2GB", "-loggerLevel=WARN",
     ]  # fmt: skip
     with running(command, f"{url}/health", folder):
         if text is not None:

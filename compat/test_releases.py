@@ -28,8 +28,10 @@ BEGIN = 1_790_000_000
 """Unix seconds."""
 
 
-def fleet(path: Path) -> Path:
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Every load in every dialect as OpenMetrics text, each a server and a model of its own."""
+    path = tmp_path_factory.mktemp("fleet") / "fleet.om"
     times = (BEGIN + np.arange(STEPS, dtype=np.int64) * INTERVAL_S) * 1000
     whole = [
         Series(line.name, line.labels, times, line.values)
@@ -50,12 +52,16 @@ def diagnosis(source: Source) -> list[object]:
     return [said(report) for report in json.loads(to_json(made))["targets"]]
 
 
-def test_fleet(source: BackEnd, tmp_path: Path, note: Note) -> None:
+@pytest.fixture(scope="module")
+def from_file(fleet: Path) -> list[object]:
+    return diagnosis(RecordingSource(fleet))
+
+
+def test_fleet(source: BackEnd, fleet: Path, from_file: list[object], tmp_path: Path, note: Note) -> None:
     """Each engine is judged as from the file, whatever the others are."""
-    path = fleet(tmp_path / "fleet.om")
-    with source.serving(path, tmp_path / "server") as url, Prometheus(url) as client:
+    with source.serving(fleet, tmp_path / "server") as url, Prometheus(url) as client:
         found = diagnosis(PrometheusSource(client, clock=time.time))
-    assert diagnosis(RecordingSource(path)) == found
+    assert from_file == found
     assert len(found) > len(dialects()) * len(LOADS)
     note(source, "all releases at once", f"{len(found)} engines in {len(dialects())} dialects")
 

@@ -106,5 +106,6 @@ def _relative(read: Readings, computed: Readings) -> Iterator[float]:
     """How far apart numbers are that both know, relative to the size of the second."""
     for name in computed.signals.keys() - BORN:
         one, other = read.signals[name], computed.signals[name]
-        usable = np.isin(one.states, list(KNOWN)) & np.isin(other.states, list(KNOWN)) & (np.abs(other.values) > 1e-9)
-        yield from (np.abs(one.values - other.values)[usable] / np.abs(other.values[usable])).tolist()
+        known = np.isin(one.states, list(KNOWN)) & np.isin(other.states, list(KNOWN))
+        usable = known & np.isfinite(one.values) & np.isfinite(other.values) & (np.abs(other.values) > 1e-9)
+        yield from (np.abs(one.values[usable] - other.values[usable]) / np.abs(other.values[usable])).tolist()

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import TypedDict
 from urllib.parse import parse_qs
 
 ROOT = Path(__file__).parents[1]
@@ -38,9 +39,15 @@ def _version(program: str) -> str:
     return (said.stdout + said.stderr).split("version ", 1)[1].split()[0]
 
 
-def left_open() -> bool:
-    """Whether ranges of the Prometheus that is used leave out a sample at their very start: from 3.0 on."""
-    return int(_version(tool("prometheus")).partition(".")[0]) >= 3
+class Arithmetic(TypedDict):
+    left_open: bool
+    threshold_first: bool
+
+
+def arithmetic() -> Arithmetic:
+    """How the Prometheus that is used computes, as options of ``SampleReader``."""
+    major, minor = (int(part) for part in _version(tool("prometheus")).split(".")[:2])
+    return {"left_open": major >= 3, "threshold_first": (major, minor) >= (2, 53)}
 
 
 def free_port() -> int:

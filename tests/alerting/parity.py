@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tests.alerting.replays import Replay, reach
 from tests.engines import shipped
-from tests.servers import left_open
+from tests.servers import arithmetic
 
 from palanca import expressions
 from palanca.alerting.group import prometheus
@@ -47,7 +47,7 @@ def rule_file(*prefixes: str) -> str:
 def readings(replay: Replay, steps: int) -> Readings:
     """Every signal at so many steps from 0 on, with facts."""
     grid = Grid(float((steps - 1) * replay.interval), steps, float(replay.interval))
-    reader = SampleReader(replay.store(), shipped().metrics, grid, left_open=left_open())
+    reader = SampleReader(replay.store(), shipped().metrics, grid, **arithmetic())
     return add_facts(read(shipped(), reader, grid, SourceInfo("replay", "")), shipped())
 
 

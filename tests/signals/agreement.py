@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from tests.servers import left_open
+from tests.servers import arithmetic
 
 from palanca.model import Catalogue, Readings, SourceInfo
 from palanca.signals.leaves import Grid
@@ -48,7 +48,7 @@ def both(
 ) -> tuple[Readings, Readings]:
     """Readings through PromQL and from samples."""
     asked = PromQLReader(queries, catalogue, grid, window=window, matchers=matchers)
-    computed = SampleReader(store, catalogue.metrics, grid, matchers=matchers, left_open=left_open())
+    computed = SampleReader(store, catalogue.metrics, grid, matchers=matchers, **arithmetic())
     return (
         read(catalogue, asked, grid, INFO, window=window),
         read(catalogue, computed, grid, INFO, window=window),

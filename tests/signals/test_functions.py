@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -108,16 +109,19 @@ def test_left_open_windows_leave_out_their_start() -> None:
     assert MISSING == at(functions.rate, [0, 60], [0, 60], 60, 60, left_open=True)
 
 
-def test_zero_is_tried_within_the_threshold_only_in_3() -> None:
-    """2.42 compares zero with the start of the window, 3.x with the half interval that it would add."""
+def test_zero_is_tried_within_the_threshold_only_from_2_53_on() -> None:
+    """2.42 compares zero with the start of the window, 2.53 with the half interval that it would add."""
     times, values = [60.0, 70.0, 80.0], [8.0, 18.0, 28.0]
 
     assert pytest.approx(20 * 28 / 20 / 80) == at(functions.rate, times, values, 80, 80)
-    assert pytest.approx(20 * 25 / 20 / 80) == at(functions.rate, times, values, 80, 80, left_open=True)
+    later = partial(functions.rate, threshold_first=True)
+    assert pytest.approx(20 * 25 / 20 / 80) == at(later, times, values, 80, 80)
 
 
-def go_rate(times: Sequence[int], values: Sequence[float], end: int, window: int, *, left_open: bool) -> float:
-    """``extrapolatedRate`` of promql/functions.go, 2.42 and (``left_open``) 3.x, sample by sample."""
+def go_rate(
+    times: Sequence[int], values: Sequence[float], end: int, window: int, *, left_open: bool, threshold_first: bool
+) -> float:
+    """``extrapolatedRate`` of promql/functions.go, sample by sample: 2.42, 2.53 (``threshold_first``), 3.x (both)."""
     start = end - window
     points = [
         (t, v) for t, v in zip(times, values, strict=True) if t <= end and (t > start or (t == start and not left_open))
@@ -131,11 +135,11 @@ def go_rate(times: Sequence[int], values: Sequence[float], end: int, window: int
     to_start, to_end = (points[0][0] - start) / 1000, (end - points[-1][0]) / 1000
     sampled = (points[-1][0] - points[0][0]) / 1000
     average = sampled / (len(points) - 1)
-    if left_open and to_start >= average * 1.1:
+    if threshold_first and to_start >= average * 1.1:
         to_start = average / 2
     if result > 0 and points[0][1] >= 0:
         to_start = min(to_start, sampled * (points[0][1] / result))
-    if not left_open and to_start >= average * 1.1:
+    if not threshold_first and to_start >= average * 1.1:
         to_start = average / 2
     if to_end >= average * 1.1:
         to_end = average / 2
@@ -147,14 +151,15 @@ SAMPLES = st.lists(st.tuples(st.integers(1, 40), st.integers(0, 30)), max_size=1
 )
 
 
-@given(SAMPLES, st.integers(0, 300), st.integers(1, 300), st.booleans())
-def test_rate_is_prometheus(samples: tuple[list[int], list[float]], end: int, window: int, left_open: bool) -> None:
+@given(SAMPLES, st.integers(0, 300), st.integers(1, 300), st.booleans(), st.booleans())
+def test_rate_is_prometheus(
+    samples: tuple[list[int], list[float]], end: int, window: int, left_open: bool, threshold_first: bool
+) -> None:
     """For any counter the vectorised rate equals the loop of Prometheus."""
     times, values = samples
-    expected = go_rate(times, values, end * 1000, window * 1000, left_open=left_open)
-    got = functions.rate(
-        np.asarray(times, dtype=np.int64), row(values), np.asarray([end * 1000]), window * 1000, left_open=left_open
-    )
+    how = {"left_open": left_open, "threshold_first": threshold_first}
+    expected = go_rate(times, values, end * 1000, window * 1000, **how)
+    got = functions.rate(np.asarray(times, dtype=np.int64), row(values), np.asarray([end * 1000]), window * 1000, **how)
 
     np.testing.assert_allclose(got[0, 0], expected, rtol=1e-9, atol=1e-12)
 

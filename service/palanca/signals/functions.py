@@ -1,7 +1,8 @@
 """PromQL functions on samples, for many series at once.
 
-They follow Prometheus 2.42 (a range includes both its ends); ``left_open=True`` follows 3.x, where a sample exactly at
-the start of the range is left out and the extrapolation to zero is tried only within the extrapolation threshold.
+They follow Prometheus 2.42, where a range includes both its ends. ``left_open=True`` follows 3.x, which leaves out a
+sample exactly at the start of the range; ``threshold_first=True`` follows 2.53 and later, where a counter is
+extrapolated to zero only within the extrapolation threshold.
 All take ``times [samples]`` in milliseconds, ``values [series, samples]`` and ``ends [steps]`` in milliseconds, and
 return ``[series, steps]`` with ``MISSING`` where Prometheus returns no sample.
 """
@@ -42,7 +43,15 @@ def now(times: Times, values: Values, ends: Times, *, left_open: bool = False) -
     return np.where(high > low, picked, MISSING)
 
 
-def rate(times: Times, values: Values, ends: Times, window_ms: int, *, left_open: bool = False) -> Values:
+def rate(
+    times: Times,
+    values: Values,
+    ends: Times,
+    window_ms: int,
+    *,
+    left_open: bool = False,
+    threshold_first: bool = False,
+) -> Values:
     """Per-second rate with counter resets and extrapolation (``extrapolatedRate`` in promql/functions.go)."""
     low, high = edges(times, ends, window_ms, left_open=left_open)
     result = np.full((len(values), ends.size), MISSING)
@@ -61,12 +70,12 @@ def rate(times: Times, values: Values, ends: Times, window_ms: int, *, left_open
         average = sampled / (last - first)
         threshold = average * 1.1
         start = np.broadcast_to(to_start, increase.shape)
-        if left_open:
+        if threshold_first:
             start = np.where(start >= threshold, average / 2, start)
         first_values = values[:, first]
         to_zero = sampled * np.divide(first_values, increase, out=np.full_like(increase, np.inf), where=increase > 0)
         start = np.where((increase > 0) & (first_values >= 0) & (to_zero < start), to_zero, start)
-        if not left_open:
+        if not threshold_first:
             start = np.where(start < threshold, start, average / 2)
         end = np.where(to_end < threshold, to_end, average / 2)
         # In Prometheus' order, to the last bit: a rank that equals a bucket's count must fall into the same bucket.

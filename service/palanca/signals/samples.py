@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,13 +38,11 @@ if TYPE_CHECKING:
 
 HEARTBEAT = "num_requests_running"
 LAST_HOUR_MS = 3_600_000
-_FUNCTIONS: dict[str, Callable[..., NDArray[np.float64]]] = {
+_OVER_TIME: dict[str, Callable[..., NDArray[np.float64]]] = {
     "avg": functions.avg_over_time,
     "max": functions.max_over_time,
     "min": functions.min_over_time,
     "count": functions.count_over_time,
-    "rate": functions.rate,
-    "quantile": functions.rate,
     "resets": functions.resets,
     "changes": functions.changes,
 }
@@ -64,12 +63,16 @@ class SampleReader:
         *,
         matchers: Mapping[str, str] | None = None,
         left_open: bool = False,
+        threshold_first: bool = False,
         servers: bool = False,
     ) -> None:
-        """Read a store; with ``servers`` every ``up`` series is a target, also one without any vLLM series."""
+        """Read a store; with ``servers`` every ``up`` series is a target, also one without any vLLM series.
+
+        ``left_open`` and ``threshold_first`` are those of ``palanca.signals.functions``.
+        """
         self._store, self._metrics, self._grid = store, metrics, grid
         self._matchers = dict(matchers or {})
-        self._left_open, self._servers = left_open, servers
+        self._left_open, self._threshold_first, self._servers = left_open, threshold_first, servers
         self._ends = np.round(grid.times * 1000).astype(np.int64)
 
     def at(self, grid: Grid, signals: Collection[str] | None = None) -> SampleReader:
@@ -81,6 +84,7 @@ class SampleReader:
             grid,
             matchers=self._matchers,
             left_open=self._left_open,
+            threshold_first=self._threshold_first,
             servers=self._servers,
         )
 
@@ -89,7 +93,8 @@ class SampleReader:
         ends, window = self._ends - round(leaf.offset * 1000), round(leaf.window * 1000)
         if leaf.function == "now":
             return functions.now(block.times, block.values, ends, left_open=self._left_open)
-        function = _FUNCTIONS[leaf.function]
+        rate = partial(functions.rate, threshold_first=self._threshold_first)
+        function = _OVER_TIME.get(leaf.function, rate)
         return function(block.times, block.values, ends, window, left_open=self._left_open)
 
     # --- discovery -------------------------------------------------------------------------------
