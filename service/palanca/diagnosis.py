@@ -180,9 +180,9 @@ class _Judge:
         first = next((name for name in names if name in self._catalogue.signals), None)
         return Evidence(
             signal=expressions.text(compare.left),
-            value=_scalar(compare.left, verdict, row),
+            value=verdict.environment.value_at(compare.left, row),
             op=compare.op,
-            threshold=_scalar(compare.right, verdict, row),
+            threshold=verdict.environment.value_at(compare.right, row),
             unit=unit_of(compare, verdict.rule, self._catalogue),
             promql=self._promql(row, first) if first else "",
             note=expressions.text(compare.right),
@@ -217,7 +217,7 @@ class _Judge:
             if name in rule.thresholds
             else catalogue.facts[name].unit
         )
-        return number(_scalar(expressions.parse(name), verdict, row), unit)
+        return number(verdict.environment.value_at(expressions.parse(name), row), unit)
 
     # --- the report of a target ------------------------------------------------------------------
 
@@ -265,8 +265,7 @@ def _proofs(node: Node, verdict: Verdict, row: int) -> list[Compare]:
     """Return the comparisons that make a condition true: all of an ``and``, the true branches of an ``or``."""
 
     def true(part: Node) -> bool:
-        table = np.atleast_2d(expressions.holds(part, verdict.environment))
-        return bool(table[row % len(table), -1] == Truth.TRUE)
+        return verdict.environment.truth_at(part, row) is Truth.TRUE
 
     match node:
         case expressions.Logic(op="or", parts=parts):
@@ -275,11 +274,6 @@ def _proofs(node: Node, verdict: Verdict, row: int) -> list[Compare]:
             return [proof for part in parts for proof in _proofs(part, verdict, row)]
         case _:
             return [proof for proof in expressions.comparisons(node) if true(proof)]
-
-
-def _scalar(node: Node, verdict: Verdict, row: int) -> float:
-    table = np.atleast_2d(expressions.number(node, verdict.environment))
-    return float(table[row % len(table), -1])
 
 
 def _confidence(verdict: Verdict, state: Held, row: int) -> Confidence:

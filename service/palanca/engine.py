@@ -36,10 +36,26 @@ class ReadingsEnvironment:
     ) -> None:
         self._readings, self._thresholds, self._optional = readings, thresholds, optional
         self._facts: dict[str, Numbers] = {}
+        self._truths: dict[Node, Truths] = {}
+        self._values: dict[Node, Numbers] = {}
 
     def including(self, more: Mapping[str, float]) -> ReadingsEnvironment:
         """Return the same environment with further named numbers."""
         return ReadingsEnvironment(self._readings, {**self._thresholds, **more}, self._optional)
+
+    def truth_at(self, node: Node, row: int) -> Truth:
+        """Truth of a condition at one target and the last step; evaluated for all targets at once."""
+        if node not in self._truths:
+            self._truths[node] = np.atleast_2d(expressions.holds(node, self))[:, -1]
+        column = self._truths[node]
+        return Truth(int(column[row % len(column)]))
+
+    def value_at(self, node: Node, row: int) -> float:
+        """Value of an expression at one target and the last step; evaluated for all targets at once."""
+        if node not in self._values:
+            self._values[node] = np.atleast_2d(expressions.number(node, self))[:, -1]
+        column = self._values[node]
+        return float(column[row % len(column)])
 
     def fleet(self, function: str, values: Numbers) -> Numbers:
         """Apply a function over the engines of each scope; missing numbers are left out, NaN where all are missing."""

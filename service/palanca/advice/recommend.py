@@ -45,14 +45,11 @@ def recommend(
 
 def _applies(advice: Advice, environment: ReadingsEnvironment, row: int) -> bool:
     """``only_if`` must hold; ``unless`` must not hold (unknown counts as not holding)."""
-    if advice.only_if is not None and _truth(advice.only_if, environment, row) is not Truth.TRUE:
-        return False
-    return advice.unless is None or _truth(advice.unless, environment, row) is not Truth.TRUE
 
+    def true(text: str) -> bool:
+        return environment.truth_at(expressions.parse(text), row) is Truth.TRUE
 
-def _truth(text: str, environment: ReadingsEnvironment, row: int) -> Truth:
-    truth = np.atleast_2d(expressions.holds(expressions.parse(text), environment))
-    return Truth(int(truth[row % len(truth), -1]))
+    return (advice.only_if is None or true(advice.only_if)) and (advice.unless is None or not true(advice.unless))
 
 
 def _recommendation(
@@ -113,9 +110,8 @@ def _value(advice: Advice, lever: Lever, row: int, environment: ReadingsEnvironm
     if lever.values:
         return advice.value, "the only value that helps here" if len(lever.values) == 1 else "chosen by the rule"
     node = expressions.parse(advice.value)
-    table = np.atleast_2d(expressions.number(node, environment))
-    value = float(table[row % len(table), -1])
-    inputs = {name: _scalar(name, environment, row) for name in expressions.names(node)}
+    value = environment.value_at(node, row)
+    inputs = {name: environment.value_at(expressions.parse(name), row) for name in expressions.names(node)}
     unknown = [name for name, known in inputs.items() if not np.isfinite(known)]
     if not np.isfinite(value):
         reason = f"cannot be computed: {', '.join(unknown) or advice.value} unknown"
@@ -149,17 +145,11 @@ def _filled(
         if field is None:
             continue
         node = expressions.parse(field)
-        table = np.atleast_2d(expressions.number(node, environment.including({"proposed": given})))
-        value = float(table[row % len(table), -1])
+        value = environment.including({"proposed": given}).value_at(node, row)
         if not np.isfinite(value):
             return None
         parts.append(number(value, expressions.unit_of(node, units).plural, digits=2))
     return "".join(parts)
-
-
-def _scalar(name: str, environment: ReadingsEnvironment, row: int) -> float:
-    table = np.atleast_2d(environment.number(name))
-    return float(table[row % len(table), -1])
 
 
 def _direction(wanted: Direction, current: Value, proposed: Value) -> Direction | None:
