@@ -8,6 +8,7 @@
     ├── NotifyError           exit 1: a message to people did not arrive
     └── SourceError           exit 3: the data could not be read
         ├── RecordingError    file:line where it is known
+        ├── TooMuchError      more than the server is willing to load; a smaller question may be answered
         └── NoTargetsError    readable, but without any vLLM series that was asked for
 
 Every message says what is wrong, where, and how to mend it. Errors of libraries are converted at the adapter.
@@ -101,6 +102,10 @@ class RecordingError(SourceError):
     """A recording that is missing, damaged or not OpenMetrics text."""
 
     exit_code = EXIT_USAGE
+
+
+class TooMuchError(SourceError):
+    """More than the server is willing to load for one question; a smaller one may be answered."""
 
 
 class NoTargetsError(SourceError):

@@ -9,8 +9,9 @@ import numpy as np
 from tests.servers import arithmetic
 
 from palanca.model import Catalogue, Readings, SourceInfo
+from palanca.signals.asking import Queries
 from palanca.signals.leaves import Grid
-from palanca.signals.queries import PromQLReader, Queries
+from palanca.signals.queries import PromQLReader
 from palanca.signals.readings import read
 from palanca.signals.samples import SampleReader
 from palanca.signals.store import SampleStore, Series

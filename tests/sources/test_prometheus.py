@@ -17,7 +17,7 @@ import requests
 from tests.servers import Canned, Reply, Request, answering, free_port, prometheus, self_signed
 from urllib3.exceptions import ProtocolError
 
-from palanca.errors import SourceError, UsageError
+from palanca.errors import SourceError, TooMuchError, UsageError
 from palanca.sources.conversation import MOST_WARNINGS, Conversation
 from palanca.sources.prometheus import Prometheus
 from palanca.sources.session import Access, CarefulSession, explained, split_url
@@ -310,6 +310,22 @@ def test_errors_that_the_api_tells(status: int, kind: str, text: str, hint: str)
     assert f"{kind}: {text}" in str(caught.value)
     assert hint in str(caught.value)
     assert 1 == len(server.requests)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "query processing would load too many samples into memory in query execution",
+        "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)",
+        "the query hit the max number of chunks limit (limit: 2000000 chunks) (err-mimir-max-chunks-per-query)",
+        "cannot select more than -search.maxSamplesPerQuery=100 samples",
+    ],
+)
+def test_more_than_the_server_loads(text: str) -> None:
+    """What a smaller question may get is told apart from other errors."""
+    body = json.dumps({"status": "error", "errorType": "execution", "error": text}).encode()
+    with asking(Reply(422, body)) as (_, client), pytest.raises(TooMuchError, match="execution: "):
+        client.query("up", 0)
 
 
 @pytest.mark.parametrize("first", [Reply(429, headers={"Retry-After": "0"}), Reply(502), Reply(503), Reply(length=9)])

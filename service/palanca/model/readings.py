@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from palanca.model.scalars import Provenance
@@ -46,6 +47,13 @@ class Target:
 
     labels: tuple[tuple[str, str], ...]
 
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.labels)
+
+    def __hash__(self) -> int:
+        return self._hash
+
     @classmethod
     def of(cls, labels: Mapping[str, str]) -> Target:
         """Make a target of a label mapping; empty values are no labels, as in Prometheus."""
@@ -57,7 +65,7 @@ class Target:
 
     def get(self, label: str, default: str = "") -> str:
         """Value of one label."""
-        return self.as_dict().get(label, default)
+        return next((value for name, value in self.labels if name == label), default)
 
 
 SCOPE_LABELS = ("cluster", "namespace", "job", "model_name")

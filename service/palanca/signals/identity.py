@@ -33,6 +33,21 @@ def identity(labels: Mapping[str, str], family: Family) -> Target:
     return Target.of({name: value for name, value in labels.items() if name not in gone})
 
 
+class Identities:
+    """Targets of label sets, each looked at once: many series of an engine have the same labels."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[frozenset[str], tuple[tuple[str, str], ...]], Target] = {}
+
+    def of(self, labels: Mapping[str, str], gone: frozenset[str]) -> Target:
+        """Return the target that has the labels apart from those in ``gone``."""
+        key = gone, tuple(labels.items())
+        target = self._found.get(key)
+        if target is None:
+            target = self._found[key] = Target.of({name: value for name, value in key[1] if name not in gone})
+        return target
+
+
 def same_server(server: Target, target: Target) -> bool:
     """Whether a server-wide series is about the target: equal job and instance, and no label that differs."""
     theirs, ours = server.as_dict(), target.as_dict()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from palanca.errors import UsageError
-from palanca.signals.identity import BUCKET, COUNT, SERVER_LABELS, dropped, identity
+from palanca.signals.identity import BUCKET, COUNT, SERVER_LABELS, Identities, dropped, identity
 from palanca.signals.promql import quote
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from palanca.signals.store import Series
 
     Matchers = Callable[[Family], tuple[str, ...]]
-    Bounds = dict[Target, dict[str, tuple[float, float]]]
+    Bound = tuple[float, float]
+    Bounds = dict[Target, dict[str, Bound]]
 
 NAME_TAG = "palanca_name"
 LEAF_TAG = "palanca_leaf"
@@ -83,18 +84,19 @@ class Selection:
 
 @dataclass(frozen=True)
 class Place:
-    """What a full metric name is: its live prefix, its plain name and its family."""
+    """What a full metric name is: its live prefix, its plain name, its family, and labels that are of no identity."""
 
     prefix: str
     name: str
     family_name: str
     family: Family
+    gone: frozenset[str]
 
 
 def places(metrics: Metrics) -> dict[str, Place]:
     """Return every full name that can be exposed; histograms without ``_bucket`` and ``_count``."""
     return {
-        prefix + name.name: Place(prefix, name.name, family_name, family)
+        prefix + name.name: Place(prefix, name.name, family_name, family, dropped(family))
         for family_name, family in metrics.families.items()
         for prefix in (metrics.prefixes if family.prefixed else ("",))
         for name in family.names
@@ -133,13 +135,13 @@ def _alike(families: Iterable[Family], matchers: Matchers) -> list[tuple[list[Fa
     return [(members, texts) for (_, _, _, texts), members in groups.items()]
 
 
-def names_query(metrics: Metrics, families: Iterable[Family], matchers: Matchers, span: str) -> str:
-    """Write the query for the metric names that each identity has had within the span."""
+def names_queries(metrics: Metrics, families: Iterable[Family], matchers: Matchers, span: str) -> list[str]:
+    """Write the expressions for the metric names that each identity has had within the span; no two for one name."""
     parts = []
     for members, texts in _alike(families, matchers):
         chosen = selector(metrics, members, texts)
         parts.append(_named(f"last_over_time({chosen}[{span}])", dropped(members[0]) - {"__name__"}))
-    return " or ".join(parts)
+    return parts
 
 
 def any_names_query(metrics: Metrics, families: Iterable[Family], matchers: Matchers, span: str) -> str:
@@ -151,26 +153,70 @@ def any_names_query(metrics: Metrics, families: Iterable[Family], matchers: Matc
     return " or ".join(parts)
 
 
-def names_of(rows: Iterable[Series], known: Mapping[str, Place]) -> tuple[dict[Target, set[str]], set[str]]:
+def names_of(
+    rows: Iterable[Series], known: Mapping[str, Place], targets: Identities
+) -> tuple[dict[Target, set[str]], set[str]]:
     """Read the answer: plain names of each identity, and the full names that there are."""
     names: dict[Target, set[str]] = defaultdict(set)
     full: set[str] = set()
     for row in rows:
-        name, place = _place(row, known)
-        if place is None:
-            continue
-        labels = {label: value for label, value in row.labels.items() if label != NAME_TAG}
-        names[identity(labels, place.family)].add(place.name)
-        full.add(name)
+        labels = dict(row.labels)
+        name, place = _place(labels.pop(NAME_TAG, ""), known)
+        if place is not None:
+            names[targets.of(labels, place.gone)].add(place.name)
+            full.add(name)
     return dict(names), full
 
 
-def _place(row: Series, known: Mapping[str, Place]) -> tuple[str, Place | None]:
-    name = row.labels.get(NAME_TAG, "")
+def _place(name: str, known: Mapping[str, Place]) -> tuple[str, Place | None]:
     if name in known:
         return name, known[name]
     base = name.removesuffix(BUCKET).removesuffix(COUNT)
     return base, known.get(base)
+
+
+def buckets_query(metrics: Metrics, families: Iterable[Family], matchers: Matchers, span: str) -> str:
+    """Write the query for how many series of each histogram have each ``le``."""
+    parts = [
+        f"count by (__name__, le) (last_over_time({selector(metrics, members, texts, BUCKET)}[{span}]))"
+        for members, texts in _alike(families, matchers)
+    ]
+    return " or on (__name__, le) ".join(parts)
+
+
+def shared_bounds(rows: Iterable[Series], known: Mapping[str, Place]) -> tuple[dict[str, Bound], set[str]]:
+    """Read the answer: the first and last finite ``le`` by plain name, and the families of which series differ.
+
+    Where every ``le`` has as many series as the others, all series have them all.
+    """
+    counts: dict[str, dict[float, float]] = defaultdict(lambda: defaultdict(float))
+    for row in rows:
+        counts[row.name][float(row.labels.get("le", "NaN"))] += float(row.values[-1])
+    bounds: dict[str, Bound] = {}
+    uneven: set[str] = set()
+    for full, by_bound in counts.items():
+        _, place = _place(full, known)
+        finite = [bound for bound in by_bound if np.isfinite(bound)]
+        if place is None or not finite:
+            continue
+        found = min(finite), max(finite)
+        if len(set(by_bound.values())) > 1 or bounds.setdefault(place.name, found) != found:
+            uneven.add(place.family_name)
+    return bounds, uneven
+
+
+def bounds_for(
+    names: Mapping[Target, frozenset[str]], shared: Mapping[str, Bound], families: Mapping[str, str]
+) -> Bounds:
+    """Give every target the bounds of its names, the widest of each family; ``families`` are those of the names."""
+    made: dict[frozenset[str], dict[str, Bound]] = {}
+    for own in set(names.values()):
+        mine = made[own] = {}
+        for name in own & families.keys() & shared.keys():
+            low, high = shared[name]
+            first, last = mine.get(families[name], (low, high))
+            mine[families[name]] = min(first, low), max(last, high)
+    return {target: dict(made[own]) for target, own in names.items()}
 
 
 def bounds_query(metrics: Metrics, families: Iterable[Family], matchers: Matchers, span: str) -> str:
@@ -196,7 +242,7 @@ def bounds_of(rows: Iterable[Series], known: Mapping[str, Place]) -> Bounds:
     """Read the answer: the widest bounds of each family over its names."""
     found: dict[tuple[Target, str], dict[str, list[float]]] = defaultdict(lambda: {_FIRST: [], _LAST: []})
     for row in rows:
-        _, place = _place(row, known)
+        _, place = _place(row.labels.get(NAME_TAG, ""), known)
         which, value = row.labels.get(LEAF_TAG, ""), float(row.values[-1])
         if place is None or which not in {_FIRST, _LAST} or not np.isfinite(value):
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
@@ -45,7 +46,7 @@ class Grid:
     steps: int
     interval: float
 
-    @property
+    @cached_property
     def times(self) -> NDArray[np.float64]:
         """Unix seconds ``[steps]``, whole milliseconds."""
         return np.round(self.end * 1000 - np.arange(self.steps - 1, -1, -1) * self.interval * 1000) / 1000

@@ -75,14 +75,14 @@ class Client(Protocol):
         """Note what answers of this thread say, and give each question no more than ``patience`` seconds."""
 
     def query(self, text: str, time: float) -> Sequence[Series]:
-        """As ``palanca.signals.queries.Queries``."""
+        """As ``palanca.signals.asking.Queries``."""
 
     def query_range(self, text: str, start: float, end: float, step: float) -> Sequence[Series]:
-        """As ``palanca.signals.queries.Queries``."""
+        """As ``palanca.signals.asking.Queries``."""
 
 
 class Conversation:
-    """Satisfies ``palanca.signals.queries.Queries``; may be shared by threads.
+    """Satisfies ``palanca.signals.asking.Queries``; may be shared by threads.
 
     ``patience`` in seconds bounds each question where it is shorter than the timeout of the client.
     """
