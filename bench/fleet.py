@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import signal
@@ -27,7 +28,13 @@ GAUGES = {
     "kv_cache_usage_perc": (0.4, 0.97),
 }  # fmt: skip
 """Values of a healthy engine and of one in trouble."""
+FAILURES = ("preemptions", "rejections", "abort", "error")
+"""What only engines in trouble count."""
+EVENTS_PER_S = 2.0
+MEAN = 0.02
+"""Mean of all histograms, whose observations are distributed exponentially."""
 _LINE = re.compile(r"^([a-zA-Z_:]+)(?:\{.*\})? \S+$")
+_LE = re.compile(r'le="([^"]+)"')
 
 
 @dataclass(frozen=True)
@@ -43,22 +50,28 @@ class Line:
 def lines(names: Collection[str] | None = None) -> list[Line]:
     """Return the series of a page of vLLM 0.33: all, or those with such names."""
     made = []
-    number = 0
     for text in [*PAGE.read_text(encoding="utf-8").splitlines(), "process_start_time_seconds 1"]:
         found = _LINE.match(text)
         if found is None or (names is not None and found[1] not in names):
             continue
-        number += 1
         name, head = found[1].removeprefix("vllm:"), text.rpartition(" ")[0]
         if name in GAUGES:
             made.append(Line(head, *GAUGES[name], counts=False))
         elif name.endswith(("_total", "_count", "_sum", "_bucket")):
-            # Buckets grow towards +Inf as they do: the later the line, the larger the count.
-            slope = 2.0 if name.endswith(("_count", "_total")) else 1.0 + number / 1000
-            made.append(Line(head, slope, slope * 3, counts=True))
+            slope = _slope(name, head)
+            healthy = 0.0 if any(word in head for word in FAILURES) else slope
+            made.append(Line(head, healthy, slope * 3, counts=True))
         else:
             made.append(Line(head, 1.0, 1.0, counts=False))
     return made
+
+
+def _slope(name: str, head: str) -> float:
+    """How much a counter grows in a second."""
+    if name.endswith("_sum"):
+        return EVENTS_PER_S * MEAN
+    bound = _LE.search(head)
+    return EVENTS_PER_S if bound is None else EVENTS_PER_S * (1 - math.exp(-float(bound[1]) / MEAN))
 
 
 class _Engines(BaseHTTPRequestHandler):
