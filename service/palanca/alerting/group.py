@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from palanca.alerting import guards, itself, objectives, text
+from palanca.alerting import guards, itself, objectives, quantiles, text
 from palanca.alerting.gaps import gaps
 from palanca.alerting.rules import AlertRule, Group, RecordingRule
 from palanca.moments import duration
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def groups(matrix: Matrix) -> tuple[Group, ...]:
-    """The matrix, the burn rates and the guards, without empty groups."""
-    every = [matrix.group(), objectives.group(matrix)]
+    """The matrix, quantiles besides, the burn rates and the guards, without empty groups."""
+    every = [matrix.group(), quantiles.group(matrix), objectives.group(matrix)]
     if matrix.options.guards:
         every += [guards.group(matrix), itself.group(matrix)]
     return tuple(one for one in every if one is not None and one.rules)

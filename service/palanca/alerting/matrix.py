@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from palanca import expressions
-from palanca.alerting import conditions, names, wording
+from palanca.alerting import conditions, names, quantiles, wording
 from palanca.alerting.conditions import Part
 from palanca.alerting.faults import NotExportableError
 from palanca.alerting.recording import Recorder
@@ -171,7 +171,9 @@ class Matrix:
     def group(self) -> Group:
         """Signals and alerts, in this order, so that an alert sees the values of its own moment."""
         alerts = tuple(one.alert for one in self.exported)
-        return Group(names.MATRIX_GROUP, self.options.interval, (*self.recordings(), *alerts))
+        recorded = self.recordings()
+        known = (quantiles.definitions(self, names.MATRIX_GROUP, self.options.interval),) if recorded else ()
+        return Group(names.MATRIX_GROUP, self.options.interval, (*recorded, *known, *alerts))
 
 
 def _unseen(name: str, catalogue: Catalogue) -> str:

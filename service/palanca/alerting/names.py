@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from palanca.model import SCOPE_LABELS
 from palanca.signals import identity
+from palanca.signals import recorded as reading
 from palanca.units import Unit
 
 ENGINE = "palanca:engine:info"
@@ -14,6 +15,12 @@ JOB = "palanca:job_vllm_share:ratio"
 """Share of the answering servers of a job that have shown vLLM series."""
 GUARDED = "palanca:guard:info"
 """1 at each evaluation of the guards."""
+DEFINITIONS = "palanca:definitions:interval_seconds"
+"""Seconds between the evaluations of a group; its labels say what the recorded series of the group are made of."""
+BUCKETS = "palanca:buckets:series"
+"""How many series have each ``le`` of each histogram."""
+HISTOGRAM, DIGEST, GROUP, SELECTED = reading.HISTOGRAM, reading.DIGEST, reading.GROUP, reading.SELECTED
+"""Labels of ``BUCKETS`` and ``DEFINITIONS``."""
 SERVER_JOIN = identity.SERVER_JOIN
 """Labels that a server-wide series (``up``, ``http_*``, ``process_*``) shares with its engines."""
 JOB_JOIN = ("cluster", "namespace", "job")
@@ -38,6 +45,7 @@ SUMMARY, DESCRIPTION = "summary", "description"
 RUNBOOK_URL, DASHBOARD_URL, DIAGNOSE_URL = "runbook_url", "dashboard_url", "diagnose_url"
 
 MATRIX_GROUP, SLO_GROUP, GUARD_GROUP, ITSELF_GROUP = "palanca", "palanca-slo", "palanca-guard", "palanca-itself"
+QUANTILE_GROUP = "palanca-quantiles"
 
 _LONG = {"s": "second", "min": "minute"}
 _LONG_PLURAL = {"s": "seconds", "min": "minutes"}

@@ -137,6 +137,13 @@ class Recorder:
         spec = self._catalogue.metrics.families[family]
         return tuple(f"{name}_bucket" for name in self._writer(spec).exposed(spec))
 
+    def bucket_counts(self, families: Iterable[str]) -> str:
+        """PromQL of ``names.BUCKETS``: how many series of histograms of engines have each ``le``."""
+        every = "|".join(name for family in sorted(families) for name in self.buckets(family))
+        selector = ", ".join([f'__name__=~"{every}"', *map(str, self._options.selector)])
+        counted = f"count by (__name__, le) ({{{selector}}})"
+        return f'label_replace({counted}, "{names.HISTOGRAM}", "$1", "__name__", "(.+)")'
+
     def preferred(self, family: str) -> str | None:
         """Full name of a family that is read first; None where no chosen release has it."""
         spec = self._catalogue.metrics.families[family]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -12,6 +13,8 @@ import numpy as np
 from palanca.errors import UsageError
 from palanca.signals.identity import BUCKET, COUNT, SERVER_LABELS, Identities, dropped, identity
 from palanca.signals.promql import quote
+from palanca.signals.recorded import HISTOGRAM
+from palanca.signals.samples import le_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -31,7 +34,6 @@ LONGEST_JOB_FILTER = 1000
 """Characters; with more jobs than that server-wide series are read from all jobs."""
 
 _LABEL_NAME = re.compile(r"^[a-zA-Z_][a-zA-Z0-9_]*$")
-_FIRST, _LAST = "first", "last"
 
 
 def tagged(text: str, label: str, value: str) -> str:
@@ -184,75 +186,85 @@ def buckets_query(metrics: Metrics, families: Iterable[Family], matchers: Matche
     return " or on (__name__, le) ".join(parts)
 
 
-def shared_bounds(rows: Iterable[Series], known: Mapping[str, Place]) -> tuple[dict[str, Bound], set[str]]:
-    """Read the answer: the first and last finite ``le`` by plain name, and the families of which series differ.
+@dataclass(frozen=True)
+class Buckets:
+    """Finite bounds of one histogram: the first and last that all series have, and labels of those beyond them."""
 
-    Where every ``le`` has as many series as the others, all series have them all.
+    shared: Bound | None
+    beyond: tuple[str, ...]
+
+
+def buckets_of(rows: Iterable[Series], known: Mapping[str, Place]) -> dict[str, Buckets]:
+    """Read the answer, or what was recorded of it over an hour, by full name.
+
+    A bound that always had as many series as ``+Inf`` is one that all have.
     """
-    counts: dict[str, dict[float, float]] = defaultdict(lambda: defaultdict(float))
+    counts: dict[str, dict[str, Series]] = defaultdict(dict)
     for row in rows:
-        counts[row.name][float(row.labels.get("le", "NaN"))] += float(row.values[-1])
-    bounds: dict[str, Bound] = {}
-    uneven: set[str] = set()
-    for full, by_bound in counts.items():
-        _, place = _place(full, known)
-        finite = [bound for bound in by_bound if np.isfinite(bound)]
-        if place is None or not finite:
+        full = row.labels.get(HISTOGRAM, row.name)
+        counts[full.removesuffix("_bucket")][row.labels.get("le", "")] = row
+    found: dict[str, Buckets] = {}
+    for full, by_le in counts.items():
+        if full not in known:
             continue
-        found = min(finite), max(finite)
-        if len(set(by_bound.values())) > 1 or bounds.setdefault(place.name, found) != found:
-            uneven.add(place.family_name)
-    return bounds, uneven
+        every = by_le.get("+Inf")
+        finite = [le for le in by_le if math.isfinite(le_of({"le": le}))]
+        shared = [le for le in finite if every is not None and _equal(by_le[le], every)]
+        bounds = [le_of({"le": le}) for le in shared]
+        common = (min(bounds), max(bounds)) if bounds else None
+        beyond = [le for le in finite if le not in shared and not _within(le_of({"le": le}), common)]
+        found[full] = Buckets(common, tuple(sorted(beyond)))
+    return found
+
+
+def _equal(one: Series, other: Series) -> bool:
+    return np.array_equal(one.times, other.times) and np.array_equal(one.values, other.values)
+
+
+def _within(bound: float, common: Bound | None) -> bool:
+    return common is not None and common[0] <= bound <= common[1]
+
+
+def beyond_queries(
+    buckets: Mapping[str, Buckets], known: Mapping[str, Place], matchers: Matchers, span: str
+) -> list[str]:
+    """Write the queries for which targets have the bounds that not all have."""
+    texts = []
+    for full, one in buckets.items():
+        place = known[full]
+        if one.beyond:
+            inside = ", ".join([f'__name__="{full}_bucket"', one_of("le", one.beyond), *matchers(place.family)])
+            texts.append(_named(f"last_over_time({{{inside}}}[{span}])", place.gone - {"__name__", "le"}))
+    return texts
 
 
 def bounds_for(
-    names: Mapping[Target, frozenset[str]], shared: Mapping[str, Bound], families: Mapping[str, str]
+    names: Mapping[Target, frozenset[str]],
+    buckets: Mapping[str, Buckets],
+    beyond: Iterable[Series],
+    known: Mapping[str, Place],
+    targets: Identities,
 ) -> Bounds:
-    """Give every target the bounds of its names, the widest of each family; ``families`` are those of the names."""
-    made: dict[frozenset[str], dict[str, Bound]] = {}
+    """Give every target the bounds of its names, the widest of each family; ``beyond`` answers ``beyond_queries``."""
+    alike: dict[frozenset[str], dict[str, Bound]] = {}
     for own in set(names.values()):
-        mine = made[own] = {}
-        for name in own & families.keys() & shared.keys():
-            low, high = shared[name]
-            first, last = mine.get(families[name], (low, high))
-            mine[families[name]] = min(first, low), max(last, high)
-    return {target: dict(made[own]) for target, own in names.items()}
+        alike[own] = {}
+        for full, one in buckets.items():
+            if known[full].name in own and one.shared is not None:
+                _widen(alike[own], known[full].family_name, *one.shared)
+    bounds = {target: dict(alike[own]) for target, own in names.items()}
+    for row in beyond:
+        labels = dict(row.labels)
+        _, place = _place(labels.pop(NAME_TAG, ""), known)
+        bound = le_of(labels)
+        if place is not None and math.isfinite(bound):
+            _widen(bounds.setdefault(targets.of(labels, place.gone), {}), place.family_name, bound, bound)
+    return bounds
 
 
-def bounds_query(metrics: Metrics, families: Iterable[Family], matchers: Matchers, span: str) -> str:
-    """Write the query for the first and the last finite ``le`` of histograms.
-
-    ``histogram_quantile`` tells them: with 1 in all buckets the quantile 1 is the first bound; with 1 in the last
-    bucket only, any quantile is the last finite one.
-    """
-    parts = []
-    for members, texts in _alike(families, matchers):
-        kept = dropped(members[0]) - {"__name__", "le"}
-        every, infinite, finite = (
-            _named(f"last_over_time({selector(metrics, members, (*le, *texts), BUCKET)}[{span}])", kept)
-            for le in ((), ('le="+Inf"',), ('le!="+Inf"',))
-        )
-        first = f"histogram_quantile(1, {every})"
-        last = f"histogram_quantile(0.5, ({infinite}) or (0 * {finite}))"
-        parts += [tagged(first, LEAF_TAG, _FIRST), tagged(last, LEAF_TAG, _LAST)]
-    return " or ".join(parts)
-
-
-def bounds_of(rows: Iterable[Series], known: Mapping[str, Place]) -> Bounds:
-    """Read the answer: the widest bounds of each family over its names."""
-    found: dict[tuple[Target, str], dict[str, list[float]]] = defaultdict(lambda: {_FIRST: [], _LAST: []})
-    for row in rows:
-        _, place = _place(row.labels.get(NAME_TAG, ""), known)
-        which, value = row.labels.get(LEAF_TAG, ""), float(row.values[-1])
-        if place is None or which not in {_FIRST, _LAST} or not np.isfinite(value):
-            continue
-        labels = {label: text for label, text in row.labels.items() if label not in {NAME_TAG, LEAF_TAG}}
-        found[identity(labels, place.family), place.family_name][which].append(value)
-    bounds: Bounds = defaultdict(dict)
-    for (target, name), values in found.items():
-        if values[_FIRST] and values[_LAST]:
-            bounds[target][name] = (min(values[_FIRST]), max(values[_LAST]))
-    return dict(bounds)
+def _widen(bounds: dict[str, Bound], family: str, low: float, high: float) -> None:
+    first, last = bounds.get(family, (low, high))
+    bounds[family] = min(first, low), max(last, high)
 
 
 def heartbeat_of(rows: Iterable[Series], family: Family) -> dict[Target, NDArray[np.float64]]:

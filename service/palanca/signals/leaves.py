@@ -51,6 +51,11 @@ class Grid:
         """Unix seconds ``[steps]``, whole milliseconds."""
         return np.round(self.end * 1000 - np.arange(self.steps - 1, -1, -1) * self.interval * 1000) / 1000
 
+    @cached_property
+    def milliseconds(self) -> NDArray[np.int64]:
+        """The same as ``times`` in unix milliseconds."""
+        return np.round(self.times * 1000).astype(np.int64)
+
 
 @dataclass(frozen=True)
 class Discovery:

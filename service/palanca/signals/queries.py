@@ -16,7 +16,7 @@ from palanca.signals.identity import Identities, dropped
 from palanca.signals.inventory import LEAF_TAG, Selection, tagged
 from palanca.signals.leaves import MISSING, Leaf, compose
 from palanca.signals.promql import UNOBSERVED, PromQL
-from palanca.signals.survey import survey
+from palanca.signals.survey import Surveyor
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from palanca.model import Catalogue, Target
     from palanca.signals.asking import Queries
     from palanca.signals.leaves import Discovery, Grid
+    from palanca.signals.recorded import Recordings
     from palanca.signals.store import Series
     from palanca.signals.survey import Survey
 
@@ -68,7 +69,8 @@ class PromQLReader:
 
     ``matchers`` select as in ``SampleReader``, save that an ``up`` series without any vLLM series beside it is a
     target only where they fit it with all labels: a server knows many jobs that have nothing to do with vLLM.
-    ``window`` replaces the windows of the signals. ``threads`` bounds the queries under way at once.
+    ``window`` replaces the windows of the signals. ``threads`` bounds the queries under way at once. What is recorded
+    as ``recordings`` say is read instead of buckets, where it may be.
     Raises ``UsageError`` for matchers and grids that no query can express.
     """
 
@@ -81,15 +83,16 @@ class PromQLReader:
         matchers: Mapping[str, str] | None = None,
         window: float | None = None,
         threads: int = 4,
+        recordings: Recordings | None = None,
     ) -> None:
-        self._asking = Asking(client, threads)
+        self._asking, self._recordings = Asking(client, threads), recordings
         self._catalogue, self._metrics, self._window = catalogue, catalogue.metrics, window
         self._selection, self._identities = Selection(dict(matchers or {})), Identities()
         self._leaves = planned(catalogue, window)
         self._survey: Survey | None = None
         if grid.steps > 1 and (grid.interval * 1000) % 1:
             raise UsageError(f"a step of {grid.interval} s is not a whole number of milliseconds")
-        self._grid, self._times = grid, np.round(grid.times * 1000).astype(np.int64)
+        self._grid = grid
         self._values: dict[Leaf, dict[Target, NDArray[np.float64]]] = {}
 
     def at(self, grid: Grid, signals: Collection[str] | None = None) -> PromQLReader:
@@ -99,7 +102,7 @@ class PromQLReader:
             self._asking.client, self._catalogue, grid, window=self._window, threads=self._asking.threads
         )
         other._leaves = planned(self._catalogue, self._window, signals)
-        other._survey, other._identities = self._survey, self._identities
+        other._survey, other._identities, other._recordings = self._survey, self._identities, self._recordings
         return other
 
     # --- discovery -------------------------------------------------------------------------------
@@ -115,10 +118,15 @@ class PromQLReader:
 
     def _surveyed(self) -> Survey:
         if self._survey is None:
-            self._survey = survey(
-                self._asking, self._metrics, self._grid, self._leaves, self._selection, self._identities
-            )
+            surveyor = Surveyor(self._asking, self._metrics, self._grid, self._leaves, self._recordings)
+            self._survey = surveyor.survey(self._selection)
         return self._survey
+
+    @property
+    def unrecorded(self) -> str:
+        """Why recorded series are not read on this grid; empty where they are. Raises ``SourceError``."""
+        recorded = self._surveyed().recorded
+        return "nobody asked for them" if recorded is None else recorded.why_not(self._grid.milliseconds)
 
     # --- leaves ----------------------------------------------------------------------------------
 
@@ -131,7 +139,8 @@ class PromQLReader:
     def _fetch(self, leaves: Sequence[Leaf]) -> None:
         self._values |= {leaf: {} for leaf in leaves}
         gone = [dropped(self._metrics.families[leaf.family]) for leaf in leaves]
-        texts = [(index, self._text(leaf)) for index, leaf in enumerate(leaves)]
+        recorded = {} if self._recordings is None or self.unrecorded else self._recordings.series
+        texts = [(index, self._text(leaf, recorded.get(leaf))) for index, leaf in enumerate(leaves)]
         marked = [tagged(text, LEAF_TAG, str(index)) for index, text in texts if text]
         for row in self._asking.joined(marked, self._grid):
             labels = dict(row.labels)
@@ -143,12 +152,14 @@ class PromQLReader:
                 found = np.where(found == UNOBSERVED, np.nan, found)
             self._note(self._values[leaf], self._identities.of(labels, gone[int(tag)]), row.times, found)
 
-    def _text(self, leaf: Leaf) -> str:
-        """PromQL of a leaf; empty where the source has no name of its family."""
+    def _text(self, leaf: Leaf, recorded: str | None) -> str:
+        """PromQL of a leaf, or the series that has it recorded; empty where the source has no name of its family."""
         family, found = self._metrics.families[leaf.family], self._surveyed()
         prefixes = self._metrics.prefixes if family.prefixed else ("",)
         if not any(prefix + name.name in found.names for prefix in prefixes for name in family.names):
             return ""
+        if recorded is not None:
+            return f"{recorded}{{{', '.join(found.selection.of(family))}}}"
         promql = PromQL(self._catalogue, found.names, found.selection.of(family))
         if leaf.function == "quantile":
             return f"({promql.leaf(leaf)}) or {promql.unobserved(leaf)}"
@@ -162,10 +173,11 @@ class PromQLReader:
         found: NDArray[np.float64],
     ) -> None:
         """Lay samples on the grid; those beside it are left out."""
-        if target not in values and np.array_equal(times, self._times):
+        grid = self._grid.milliseconds
+        if target not in values and np.array_equal(times, grid):
             values[target] = found
             return
-        steps = values.setdefault(target, np.full(self._times.size, MISSING))
-        index = np.searchsorted(self._times, times)
-        inside = (index < self._times.size) & (self._times[np.minimum(index, self._times.size - 1)] == times)
+        steps = values.setdefault(target, np.full(grid.size, MISSING))
+        index = np.searchsorted(grid, times)
+        inside = (index < grid.size) & (grid[np.minimum(index, grid.size - 1)] == times)
         steps[index[inside]] = found[inside]

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from palanca.moments import duration
 from palanca.signals import inventory
-from palanca.signals.identity import join_servers, newest_info
+from palanca.signals.identity import Identities, dropped, join_servers, newest_info
 from palanca.signals.inventory import Selection
-from palanca.signals.leaves import Discovery, Grid
+from palanca.signals.leaves import Discovery
+from palanca.signals.recorded import Recorded, missing_engines
 from palanca.signals.samples import HEARTBEAT, LAST_HOUR_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from palanca.model import Metrics, Target
     from palanca.signals.asking import Asking
-    from palanca.signals.identity import Identities
-    from palanca.signals.leaves import Leaf
+    from palanca.signals.leaves import Grid, Leaf
+    from palanca.signals.recorded import Recordings
+    from palanca.signals.store import Series
 
 _LAST_HOUR_S = LAST_HOUR_MS / 1000
 _HOUR = duration(_LAST_HOUR_S)
@@ -29,80 +33,81 @@ _LOOKBACK_S = 300.0
 
 @dataclass(frozen=True)
 class Survey:
-    """What was found: the targets, full metric names (histograms without ``_bucket``), and what to select by."""
+    """What was found: the targets, full metric names (histograms without ``_bucket``), and what to select by.
+
+    ``recorded`` is None where nobody asked for recorded series.
+    """
 
     discovery: Discovery
     names: frozenset[str]
     selection: Selection
+    recorded: Recorded | None
 
 
-def survey(
-    asking: Asking,
-    metrics: Metrics,
-    grid: Grid,
-    leaves: Sequence[Leaf],
-    selection: Selection,
-    identities: Identities,
-) -> Survey:
-    """Find the targets of the hour before the end of the grid, and what the leaves will need. Raises ``SourceError``.
+class Surveyor:
+    """Finds the targets of the hour before the end of a grid, and what leaves will need.
 
-    Three round trips at most: names of the engines; those of their servers; names of earlier, for a grid of more than
-    an hour.
+    ``survey`` makes two round trips: names of the engines, and of their servers. There is a third one for what began
+    within a grid of more than an hour, or where engines differ in the outer bounds of a histogram.
     """
-    return _Surveyor(asking, metrics, grid, leaves, identities).survey(selection)
 
-
-class _Surveyor:
     def __init__(
-        self, asking: Asking, metrics: Metrics, grid: Grid, leaves: Sequence[Leaf], identities: Identities
+        self,
+        asking: Asking,
+        metrics: Metrics,
+        grid: Grid,
+        leaves: Sequence[Leaf],
+        recordings: Recordings | None = None,
     ) -> None:
         self._asking, self._metrics, self._families = asking, metrics, metrics.families
-        self._identities, self._places = identities, inventory.places(metrics)
+        self._identities, self._places = Identities(), inventory.places(metrics)
         self._histograms = {leaf.family: self._families[leaf.family] for leaf in leaves if leaf.function == "quantile"}
-        self._end = float(grid.times[-1])
-        self._instant = Grid(self._end, 1, grid.interval)
+        self._recordings, self._grid, self._end = recordings, grid, float(grid.times[-1])
         windows = max((leaf.window + leaf.offset for leaf in leaves), default=0.0)
         self._reach = max(_LAST_HOUR_S, (grid.steps - 1) * grid.interval + windows + _LOOKBACK_S)
         """How far back data are asked for, in seconds: whole ages within the windows of all steps."""
 
     def survey(self, selection: Selection) -> Survey:
+        """Ask. Raises ``SourceError``."""
         core = self._families[HEARTBEAT]
         engine = [family for family in self._families.values() if family.scope == "engine"]
-        beats, buckets, *rows = self._asking.instants(
-            [
-                f"{inventory.selector(self._metrics, [core], selection.of(core))}[{duration(self._reach)}]",
-                inventory.buckets_query(self._metrics, self._histograms.values(), selection.of, _HOUR),
-                *inventory.names_queries(self._metrics, engine, selection.of, _HOUR),
-            ],
-            self._end,
+        beat_rows, definitions, known_engines, *rows = self._instants(
+            f"{inventory.selector(self._metrics, [core], selection.of(core))}[{duration(self._reach)}]",
+            *self._recorded_queries(selection),
+            *inventory.names_queries(self._metrics, engine, selection.of, _HOUR),
         )
         names, full = inventory.names_of(chain(*rows), self._places, self._identities)
-        shared, uneven = inventory.shared_bounds(buckets, self._places)
+        beats = inventory.heartbeat_of(beat_rows, core)
+        recorded = self._recorded(names, beats, definitions, known_engines)
         selection = Selection(selection.matchers, inventory.job_names(names))
-        servers, infos, differing = self._asking.instants(
-            [*self._servers(selection), self._bounds_query(selection, uneven)], self._end
+        servers, infos, bucket_rows = self._instants(
+            *self._servers(selection), self._buckets_query(selection, recorded)
         )
         own, more = inventory.names_of(servers, self._places, self._identities)
         targets = join_servers(names, own, lambda server: _asked_for(server, selection.matchers))
         selection = Selection(selection.matchers, inventory.job_names(targets))
         known = frozenset(full | more)
-        if targets and self._reach > _LAST_HOUR_S:
-            known |= self._older_names(selection)
+        buckets = inventory.buckets_of(bucket_rows, self._places)
+        older, *beyond = self._instants(
+            self._older_query(selection) if targets and self._reach > _LAST_HOUR_S else "",
+            *inventory.beyond_queries(buckets, self._places, selection.of, _HOUR),
+        )
+        known |= inventory.names_of(older, self._places, self._identities)[1]
         ordered = tuple(sorted(targets, key=lambda target: target.labels))
         alike: dict[frozenset[str], frozenset[str]] = {}
         having = {target: alike.setdefault(one := frozenset(targets[target]), one) for target in ordered}
-        bounds = inventory.bounds_for(having, shared, self._family_names(uneven))
-        for target, found in inventory.bounds_of(differing, self._places).items():
-            bounds.setdefault(target, {}).update(found)
         discovery = Discovery(
             targets=ordered,
             names=having,
             prefixes=frozenset(self._places[name].prefix for name in known) - {""},
-            heartbeat=inventory.heartbeat_of(beats, core),
-            bounds=bounds,
+            heartbeat=beats,
+            bounds=inventory.bounds_for(having, buckets, chain(*beyond), self._places, self._identities),
             info=newest_info(ordered, ((row.labels, int(row.times[-1])) for row in infos), self._metrics),
         )
-        return Survey(discovery, known, selection)
+        return Survey(discovery, known, selection, recorded)
+
+    def _instants(self, *texts: str) -> list[Sequence[Series]]:
+        return self._asking.instants(texts, self._end)
 
     def _servers(self, selection: Selection) -> tuple[str, str]:
         """Queries for the server-wide names and ``cache_config_info`` of the jobs with engines, and for ``up``."""
@@ -118,25 +123,42 @@ class _Surveyor:
             names += inventory.names_queries(self._metrics, [self._families["up"]], selection.whole, _HOUR)
         return " or ".join(names), info
 
-    def _bounds_query(self, selection: Selection, uneven: Collection[str]) -> str:
-        """Query for the bounds of every target, of families in which not all have the same."""
-        families = [self._histograms[name] for name in sorted(uneven)]
-        return inventory.bounds_query(self._metrics, families, selection.of, _HOUR)
-
-    def _family_names(self, uneven: Collection[str]) -> dict[str, str]:
-        """Families whose bounds are shared, by plain name."""
-        return {
-            name.name: family
-            for family, spec in self._histograms.items()
-            if family not in uneven
-            for name in spec.names
-        }
-
-    def _older_names(self, selection: Selection) -> frozenset[str]:
+    def _older_query(self, selection: Selection) -> str:
         """Full names that there were in the time of the grid, besides those of the last hour."""
-        query = partial(inventory.any_names_query, self._metrics, self._families.values())
-        (rows,) = self._asking.instants([query(selection.of, duration(self._reach))], self._end)
-        return frozenset(inventory.names_of(rows, self._places, self._identities)[1])
+        every = self._families.values()
+        return inventory.any_names_query(self._metrics, every, selection.of, duration(self._reach))
+
+    # --- recorded series -------------------------------------------------------------------------
+
+    def _recorded_queries(self, selection: Selection) -> tuple[str, str]:
+        """Queries for the definitions of recorded series, and for the engines that are recorded."""
+        if self._recordings is None or not self._histograms:
+            return "", ""
+        core = self._families[HEARTBEAT]
+        definitions = f"{self._recordings.definitions}[{duration(self._reach)}]"
+        return definitions, f"{self._recordings.engines}{{{', '.join(selection.of(core))}}}"
+
+    def _recorded(
+        self,
+        names: Mapping[Target, set[str]],
+        beats: Mapping[Target, NDArray[np.float64]],
+        definitions: Sequence[Series],
+        engines: Sequence[Series],
+    ) -> Recorded | None:
+        if self._recordings is None:
+            return None
+        read = {name.name for family in self._histograms.values() for name in family.names}
+        gone = dropped(self._families[HEARTBEAT])
+        there = {self._identities.of(row.labels, gone) for row in engines}
+        wanted = [target for target, own in names.items() if own & read]
+        return Recorded(self._recordings, definitions, missing_engines(wanted, there, beats, definitions))
+
+    def _buckets_query(self, selection: Selection, recorded: Recorded | None) -> str:
+        if not self._histograms:
+            return ""
+        if recorded is not None and not recorded.why_not(self._grid.milliseconds[-1:]):
+            return f"{recorded.recordings.buckets}[{_HOUR}]"
+        return inventory.buckets_query(self._metrics, self._histograms.values(), selection.of, _HOUR)
 
 
 def _asked_for(server: Target, matchers: Mapping[str, str]) -> bool:

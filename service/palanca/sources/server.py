@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from palanca.alerting.quantiles import recordings
 from palanca.errors import NoTargetsError, SourceError, UsageError
 from palanca.moments import rfc3339
 from palanca.poll import Opened, grid_for
@@ -23,10 +24,15 @@ _SHOWN = 8
 
 
 class PrometheusSource:
-    """Reads through PromQL; the newest data are now, by the clock that is given."""
+    """Reads through PromQL; the newest data are now, by the clock that is given.
 
-    def __init__(self, client: Prometheus, *, clock: Callable[[], float], threads: int = 4) -> None:
-        self._client, self._clock, self._threads = client, clock, threads
+    Series that the exported rules record are read instead of what they are made of, unless ``recorded`` is False.
+    """
+
+    def __init__(
+        self, client: Prometheus, *, clock: Callable[[], float], threads: int = 4, recorded: bool = True
+    ) -> None:
+        self._client, self._clock, self._threads, self._recorded = client, clock, threads, recorded
 
     @property
     def url(self) -> str:
@@ -55,6 +61,7 @@ class PrometheusSource:
             message = f"{rfc3339(end)} is in the future; it is {rfc3339(now)}"
             raise UsageError(message)
         grid = grid_for(catalogue, round(end, 3))
+        recorded = recordings(catalogue) if self._recorded and question.window is None else None
 
         def reader(matchers: Mapping[str, str], moment: float) -> PromQLReader:
             return PromQLReader(
@@ -64,6 +71,7 @@ class PrometheusSource:
                 matchers=matchers,
                 window=question.window,
                 threads=self._threads,
+                recordings=recorded,
             )
 
         made = reader(question.matchers, end)
