@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from palanca.expressions import Compare, Node
     from palanca.model import Catalogue, Readings, Rule, SignalReadings, Target
 
+_STATES = tuple(State)
 CORE_SIGNALS = ("up", "running", "waiting", "kv_cache_usage", "ttft_p99", "generation_tokens_per_second")
 
 
@@ -89,6 +90,9 @@ class _Judge:
         self._catalogue, self._readings, self._verdicts = catalogue, readings, verdicts
         self._nodes = {verdict.rule.id: expressions.parse(verdict.rule.when) for verdict in verdicts}
         self._lacking: dict[str, Mapping[str, NDArray[np.bool_]]] = {}
+        self._truths = [verdict.when[:, -1].tolist() for verdict in verdicts]
+        units = {name: catalogue.signals[name].unit for name in readings.signals}
+        self._values = {name: _signal_values(one, units[name]) for name, one in readings.signals.items()}
 
     # --- findings --------------------------------------------------------------------------------
 
@@ -96,7 +100,9 @@ class _Judge:
         """Return what holds at one target, symptoms tied to what explains them."""
         covered = float(self._readings.covered[row])
         holding: list[tuple[Verdict, Held]] = []
-        for verdict in self._verdicts:
+        for verdict, truth in zip(self._verdicts, self._truths, strict=True):
+            if truth[row] != Truth.TRUE:
+                continue
             state = held(verdict.when[row], self._readings.times, verdict.rule.for_, covered)
             if state is not None:
                 holding.append((verdict, state))
@@ -231,15 +237,12 @@ class _Judge:
     def report(self, row: int, findings: tuple[Finding, ...]) -> TargetReport:
         """Everything that is said of one target."""
         readings = self._readings
-        signals = {
-            name: _signal_value(one, row, self._catalogue.signals[name].unit) for name, one in readings.signals.items()
-        }
+        signals = {name: values[row] for name, values in self._values.items()}
         unknown, not_applicable = [], []
-        for verdict in self._verdicts:
-            truth = verdict.when[row, -1]
-            if truth == Truth.NOT_APPLICABLE:
+        for verdict, truths in zip(self._verdicts, self._truths, strict=True):
+            if truths[row] == Truth.NOT_APPLICABLE:
                 not_applicable.append(verdict.rule.id)
-            elif truth == Truth.UNKNOWN:
+            elif truths[row] == Truth.UNKNOWN:
                 names = self._missing(verdict, row)
                 states = tuple((name, signals[name].state if name in signals else State.ABSENT) for name in names)
                 unknown.append(Unjudged(verdict.rule.id, states))
@@ -284,11 +287,13 @@ def _confidence(verdict: Verdict, state: Held, row: int) -> Confidence:
     return "high" if supported and all(supported) else "medium"
 
 
-def _signal_value(one: SignalReadings, row: int, unit: str) -> SignalValue:
-    value, state = float(one.values[row, -1]), State(int(one.states[row, -1]))
-    if np.isinf(value):  # x/0: no number says it, and comparisons take it as Prometheus does
-        state = State.LOWER_BOUND
-    return SignalValue(value if np.isfinite(value) else None, unit, state, float(one.window[row, -1]))
+def _signal_values(one: SignalReadings, unit: str) -> list[SignalValue]:
+    """What is said of a signal at the last step, target by target."""
+    values, states = one.values[:, -1], one.states[:, -1]
+    # x/0: no number says it, and comparisons take it as Prometheus does
+    states = np.where(np.isinf(values), State.LOWER_BOUND, states)
+    rows = zip(values.tolist(), np.isfinite(values).tolist(), states.tolist(), one.window[:, -1].tolist(), strict=True)
+    return [SignalValue(value if known else None, unit, _STATES[state], window) for value, known, state, window in rows]
 
 
 def _status(findings: Sequence[Finding], signals: Mapping[str, SignalValue]) -> Status:

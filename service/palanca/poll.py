@@ -7,20 +7,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
+
 from palanca import expressions
 from palanca.diagnosis import diagnose
 from palanca.engine import evaluate
 from palanca.errors import NoTargetsError
 from palanca.facts import INFERENCE_SIGNALS, add_facts
-from palanca.model import Truth
+from palanca.model import SignalReadings, Truth, scope_of
 from palanca.signals.leaves import Grid
 from palanca.signals.readings import read, widen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
+
+    from numpy.typing import NDArray
 
     from palanca.engine import Overrides
-    from palanca.model import Catalogue, Diagnosis, Fact, Readings, ServerReport, SourceInfo, Target
+    from palanca.model import Catalogue, Diagnosis, Fact, Readings, Rule, ServerReport, SourceInfo, Target
     from palanca.signals.leaves import Reader
 
 INTERVAL_S = 15.0
@@ -96,7 +100,10 @@ def run(catalogue: Catalogue, source: Source, question: Question) -> Diagnosis:
 def readings_for(catalogue: Catalogue, source: Source, question: Question) -> Readings:
     """Read what a diagnosis needs, facts included. Raises ``SourceError`` or ``UsageError``."""
     opened = source.open(question, catalogue)
-    readings = (_in_two_steps if opened.costly else _at_once)(catalogue, opened, question)
+    if opened.costly:
+        readings = in_two_steps(catalogue, opened, question, opened.grid)
+    else:
+        readings = _at_once(catalogue, opened, question)
     return replace(readings, source=opened.describe())
 
 
@@ -138,26 +145,55 @@ def _at_once(catalogue: Catalogue, opened: Opened, question: Question) -> Readin
     return with_facts(catalogue, some(readings, opened), question, reported)
 
 
-def _in_two_steps(catalogue: Catalogue, opened: Opened, question: Question) -> Readings:
-    """Read all signals at the last step, and the whole grid of those that rules which hold there depend on."""
-    grid, info = opened.grid, opened.describe()
+def in_two_steps(catalogue: Catalogue, opened: Opened, question: Question, grid: Grid) -> Readings:
+    """Read all signals at the last step, and the past only of what rules that hold there depend on, facts included.
 
-    def past(names: Collection[str]) -> Readings:
-        return read(catalogue, opened.reader.at(grid, names), grid, info, window=question.window, only=names)
+    The past of a rule that does not hold at the last step says nothing, then and ever after: whatever it was, it has
+    been broken. Earlier steps of what was not read are absent. Raises ``SourceError``.
+    """
+    info = opened.describe()
+
+    def past(names: Collection[str], instances: frozenset[str] | None = None) -> Readings:
+        reader = opened.reader.at(grid, names, instances)
+        return read(catalogue, reader, grid, info, window=question.window, only=names)
 
     instant = Grid(grid.end, 1, grid.interval)
     now = read(catalogue, opened.reader.at(instant), instant, info, window=question.window)
     wide = with_facts(catalogue, widen(some(now, opened), grid, past(INFERENCE_SIGNALS)), question)
-    verdicts = evaluate(catalogue.rules, wide, thresholds=question.thresholds)
-    holding = [one.rule for one in verdicts if (one.when[:, -1] == Truth.TRUE).any()]
-    used = {name for rule in holding for name in expressions.names(expressions.parse(rule.when))}
+    holding = [
+        (one.rule, rows)
+        for one in evaluate(catalogue.rules, wide, thresholds=question.thresholds)
+        if (rows := one.when[:, -1] == Truth.TRUE).any()
+    ]
+    used = {name for rule, _ in holding for name in expressions.names(expressions.parse(rule.when))}
     names = sorted(used & set(catalogue.signals))
-    return widen_over(wide, past(names)) if names else wide
+    if not names:
+        return wide
+    rows = np.logical_or.reduce([_concerned(rule, rows, wide.targets) for rule, rows in holding])
+    instances = frozenset(target.get("instance") for target, row in zip(wide.targets, rows, strict=True) if row)
+    return widen_over(wide, past(names, instances), rows)
 
 
-def widen_over(readings: Readings, past: Readings) -> Readings:
-    """Replace signals by those of ``past``, on the same grid and targets."""
-    return replace(readings, signals={**readings.signals, **past.signals})
+def _concerned(rule: Rule, rows: NDArray[np.bool_], targets: Sequence[Target]) -> NDArray[np.bool_]:
+    """Targets whose past says how long a rule has held at ``rows``: all of a scope where it compares engines."""
+    if not expressions.uses_fleet(expressions.parse(rule.when)):
+        return rows
+    scopes = {scope_of(target) for target, row in zip(targets, rows, strict=True) if row}
+    return np.array([scope_of(target) in scopes for target in targets], dtype=bool)
+
+
+def widen_over(readings: Readings, past: Readings, rows: NDArray[np.bool_]) -> Readings:
+    """Replace signals of some targets, ``rows [targets]``, by those of ``past``, on the same grid."""
+    chosen = rows[:, np.newaxis]
+    signals = {
+        name: SignalReadings(
+            np.where(chosen, one.values, readings.signals[name].values),
+            np.where(chosen, one.states, readings.signals[name].states),
+            np.where(chosen, one.window, readings.signals[name].window),
+        )
+        for name, one in past.signals.items()
+    }
+    return replace(readings, signals={**readings.signals, **signals})
 
 
 def some(readings: Readings, opened: Opened) -> Readings:

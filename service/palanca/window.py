@@ -1,8 +1,8 @@
 """Readings kept between polls: each poll asks a server for one instant, and the past is already here.
 
-The first poll, and one after a gap, reads what is missing as one range. The result is what a range over the whole grid
-would have given, so that a diagnosis stays a function of the data at its moment: nothing depends on when the service
-was started.
+The first poll reads the past of what holds then, and one after a gap what is missing as one range. The diagnosis is
+what a range over the whole grid would have given, and stays a function of the data at its moment: nothing depends on
+when the service was started.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from palanca.model import SignalReadings, State
-from palanca.poll import grid_for, some, with_facts
+from palanca.poll import grid_for, in_two_steps, some, with_facts
 from palanca.signals.leaves import Grid
 from palanca.signals.readings import read
 
@@ -66,11 +66,11 @@ class Window:
         whole = grid_for(self._catalogue, end, self._interval)
         kept, new = self._kept, self._missing(end)
         if kept is None or new is None:
-            return self._read(opened, question, whole)
+            return in_two_steps(self._catalogue, opened, question, whole)
         latest = self._read(opened, question, Grid(end, new, self._interval))
         whole_again = kept.source.state != "ok" and opened.describe().state == "ok"
         if whole_again or _returned(latest, kept):
-            return self._read(opened, question, whole)
+            return in_two_steps(self._catalogue, opened, question, whole)
         return joined(kept, latest, whole)
 
     def _read(self, opened: Opened, question: Question, grid: Grid) -> Readings:

@@ -15,7 +15,7 @@ from palanca.errors import SourceError, UsageError
 from palanca.model import Catalogue, SourceInfo, Target
 from palanca.resources import shipped
 from palanca.signals.asking import LONGEST_QUERY
-from palanca.signals.inventory import LEAF_TAG, LONGEST_JOB_FILTER, NAME_TAG, Selection, one_of, places
+from palanca.signals.inventory import LEAF_TAG, LONGEST_FILTER, NAME_TAG, Selection, one_of, places
 from palanca.signals.leaves import MISSING, Grid, Leaf
 from palanca.signals.promql import UNOBSERVED
 from palanca.signals.queries import PromQLReader, planned
@@ -220,7 +220,7 @@ def test_very_many_jobs_are_not_listed(catalogue: Catalogue) -> None:
     assert ('job="a"',) == Selection({}, frozenset({"a"})).of(up)
     assert ('job=~"|a"',) == Selection({}, frozenset({"a", ""})).of(up)
     assert 'job=""' == one_of("job", [""])
-    assert LONGEST_JOB_FILTER < LONGEST_QUERY / 4
+    assert LONGEST_FILTER < LONGEST_QUERY / 4
 
 
 # --- grids and answers -----------------------------------------------------------------------------

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 NAME_TAG = "palanca_name"
 LEAF_TAG = "palanca_leaf"
-LONGEST_JOB_FILTER = 1000
-"""Characters; with more jobs than that server-wide series are read from all jobs."""
+LONGEST_FILTER = 1000
+"""Characters; with more jobs than that server-wide series are read from all jobs, and the like with instances."""
 
 _LABEL_NAME = re.compile(r"^[a-zA-Z_][a-zA-Z0-9_]*$")
 
@@ -54,11 +54,13 @@ class Selection:
     """What ``--match`` means for each family: the same series that ``SampleReader`` keeps.
 
     A label that a server-wide series lacks leaves that series in, since it is joined on job and instance; ``jobs``
-    bound those series to the jobs of the targets. Raises ``UsageError`` for a label name that cannot be one.
+    bound those series to the jobs of the targets, and ``instances`` all series to these, where there are any.
+    Raises ``UsageError`` for a label name that cannot be one.
     """
 
     matchers: Mapping[str, str] = field(default_factory=dict)
     jobs: frozenset[str] = frozenset()
+    instances: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         """Refuse what is no label name; values are quoted, so any text is safe there."""
@@ -76,8 +78,9 @@ class Selection:
             one_of(label, (value,) if strict and label not in gone else (value, ""))
             for label, value in sorted(self.matchers.items())
         ]
-        jobs = one_of("job", self.jobs) if self.jobs and not strict else ""
-        return (*texts, jobs) if 0 < len(jobs) <= LONGEST_JOB_FILTER else tuple(texts)
+        bounds = [one_of("job", self.jobs)] if self.jobs and not strict else []
+        bounds += [one_of("instance", self.instances)] if self.instances else []
+        return (*texts, *(text for text in bounds if len(text) <= LONGEST_FILTER))
 
     def whole(self, _: Family) -> tuple[str, ...]:
         """Matchers that a series must fit with every label."""

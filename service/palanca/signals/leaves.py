@@ -80,8 +80,11 @@ class Reader(Protocol):
     def discover(self) -> Discovery:
         """Find the targets. Raises ``SourceError``."""
 
-    def at(self, grid: Grid, signals: Collection[str] | None = None) -> Reader:
-        """Return a reader of the same source on another grid; ``signals`` are those that will be asked for."""
+    def at(self, grid: Grid, signals: Collection[str] | None = None, instances: frozenset[str] | None = None) -> Reader:
+        """Return a reader of the same source on another grid, for these ``signals``.
+
+        Where ``instances`` are given, values of others are of no interest and may be missing.
+        """
 
     def leaf(self, leaf: Leaf) -> Mapping[Target, NDArray[np.float64]]:
         """Values ``[steps]`` for each target: NaN is a value; a missing one is ``MISSING``. Raises ``SourceError``."""

@@ -5,6 +5,7 @@ The reader writes query texts and reads answers; how a query is sent is the busi
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -95,14 +96,17 @@ class PromQLReader:
         self._grid = grid
         self._values: dict[Leaf, dict[Target, NDArray[np.float64]]] = {}
 
-    def at(self, grid: Grid, signals: Collection[str] | None = None) -> PromQLReader:
+    def at(
+        self, grid: Grid, signals: Collection[str] | None = None, instances: frozenset[str] | None = None
+    ) -> PromQLReader:
         """Return a reader on another grid that knows what this one has discovered."""
-        self.discover()
+        survey = self._surveyed()
         other = PromQLReader(
             self._asking.client, self._catalogue, grid, window=self._window, threads=self._asking.threads
         )
         other._leaves = planned(self._catalogue, self._window, signals)
-        other._survey, other._identities, other._recordings = self._survey, self._identities, self._recordings
+        other._survey = replace(survey, selection=replace(survey.selection, instances=instances or frozenset()))
+        other._identities, other._recordings = self._identities, self._recordings
         return other
 
     # --- discovery -------------------------------------------------------------------------------

@@ -75,9 +75,11 @@ class SampleReader:
         self._left_open, self._threshold_first, self._servers = left_open, threshold_first, servers
         self._ends = np.round(grid.times * 1000).astype(np.int64)
 
-    def at(self, grid: Grid, signals: Collection[str] | None = None) -> SampleReader:
+    def at(
+        self, grid: Grid, signals: Collection[str] | None = None, instances: frozenset[str] | None = None
+    ) -> SampleReader:
         """Return a reader of the same samples on another grid."""
-        del signals
+        del signals, instances
         return SampleReader(
             self._store,
             self._metrics,
