@@ -67,6 +67,15 @@ def import_text(text: Path, data: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """Recording rules that a Prometheus has evaluated from ``start`` to ``end`` (unix seconds)."""
+
+    rules: Path
+    start: float
+    end: float
+
+
 @contextmanager
 def running(command: Sequence[str], ready: str, folder: Path) -> Iterator[None]:
     """Run a server of Go, with its log in ``folder``, from when ``ready`` answers until the block ends."""
@@ -83,23 +92,49 @@ def running(command: Sequence[str], ready: str, folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def prometheus(text: Path | None, folder: Path, config: str = "global: {}\n") -> Iterator[str]:
+def prometheus(
+    text: Path | None,
+    folder: Path,
+    config: str = "global: {}\n",
+    *,
+    recorded: Recorded | None = None,
+    options: Sequence[str] = (),
+) -> Iterator[str]:
     """Serve OpenMetrics text, or what it scrapes, by a Prometheus of its own in ``folder``; yields its URL."""
-    data, settings, port = folder / "data", folder / "prometheus.yml", free_port()
+    data = folder / "data"
     folder.mkdir(parents=True, exist_ok=True)
     if text is not None:
         import_text(text, data)
-    settings.write_text(config)
-    command = [
-        tool("prometheus"), f"--config.file={settings}", f"--storage.tsdb.path={data}",
-        "--storage.tsdb.retention.time=100y", f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn",
-    ]  # fmt: skip
-    url = f"http://127.0.0.1:{port}"
     try:
-        with running(command, f"{url}/-/ready", folder):
+        if recorded is not None:
+            with _serving(data, folder, config) as url:
+                _record(recorded, url, data)
+        with _serving(data, folder, config, options) as url:
             yield url
     finally:
         shutil.rmtree(data, ignore_errors=True)
+
+
+def _record(recorded: Recorded, url: str, data: Path) -> None:
+    command = [
+        tool("promtool"), "tsdb", "create-blocks-from", "rules", f"--url={url}", f"--start={recorded.start:.0f}",
+        f"--end={recorded.end:.0f}", f"--output-dir={data}", str(recorded.rules),
+    ]  # fmt: skip
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@contextmanager
+def _serving(data: Path, folder: Path, config: str, options: Sequence[str] = ()) -> Iterator[str]:
+    settings, port = folder / "prometheus.yml", free_port()
+    settings.write_text(config)
+    command = [
+        tool("prometheus"), f"--config.file={settings}", f"--storage.tsdb.path={data}",
+        "--storage.tsdb.retention.time=100y", f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn", *options,
+    ]  # fmt: skip
+    url = f"http://127.0.0.1:{port}"
+    with running(command, f"{url}/-/ready", folder):
+        yield url
 
 
 def _wait(url: str, process: subprocess.Popen[bytes], log: Path, seconds: float = 30) -> None:

@@ -73,6 +73,23 @@ def test_nothing_to_remark() -> None:
     assert {TTFT: 3, "vllm:num_requests_running": 1} == made.names
 
 
+@pytest.mark.parametrize(
+    ("why", "engines", "level", "said"),
+    [
+        ("", 200, "ok", "as the rules of this Prometheus record them"),
+        ("it records none", 1, "ok", "from all buckets: it records none"),
+        ("it records none", 200, "note", "from all buckets: it records none"),
+    ],
+)
+def test_recorded_quantiles(why: str, engines: int, level: str, said: str) -> None:
+    """Whether they are read; where they are not, a large fleet costs its Prometheus much."""
+    found = discovery(*(target(instance=f"{number}:8000") for number in range(engines)))
+    check = checks(found=found, unrecorded=why)["recorded"]
+    assert level == check.level
+    assert said in check.title
+    assert (level == "note") == bool(check.hint)
+
+
 def test_every_inspection_keeps_quiet_about_nothing() -> None:
     """A server that was not understood has no series, no targets and no rules; no inspection minds."""
     assert ["reachability"] == [

@@ -22,6 +22,7 @@ INSPECTIONS: tuple[Inspection, ...] = (
     arrival.targets,
     arrival.interval,
     arrival.cardinality,
+    arrival.recorded,
     names.prefixes,
     names.unknown_names,
     names.old_names,

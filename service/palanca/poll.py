@@ -57,7 +57,8 @@ class Opened:
     ``describe`` is asked after reading, when warnings are known. ``costly`` sources are asked for one instant first,
     and for the past only of what holds now: a range of 21 points costs a Prometheus four times an instant.
     ``longest`` in seconds is all the history that a source has, where it is short: windows are cut to it, so that a
-    rate over 15 s of scrapes is exact. ``servers`` says by instance what servers report of themselves.
+    rate over 15 s of scrapes is exact. ``servers`` says by instance what servers report of themselves. ``unrecorded``
+    is why series that the source has recorded are not read: empty where they are, None where there can be none.
     """
 
     reader: Reader
@@ -66,6 +67,7 @@ class Opened:
     costly: bool = False
     longest: float | None = None
     servers: Mapping[str, ServerReport] = field(default_factory=dict)
+    unrecorded: str | None = None
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ SLOW_S = 1.0
 FEWEST_IN_WINDOW = 4
 """Scrapes that a window needs for a rate that does not jump (Prometheus' rule of thumb, and rule scrape-coarse)."""
 STALE_S = 300.0
+LARGE_FLEET = 100
+"""Engines from which on it is worth to have quantiles recorded."""
 MOST_PER_ENGINE = 2000
 """Series of one engine: 0.33.0 shows about 450, with every feature on some 700."""
 
@@ -100,6 +102,19 @@ def _place(target: Target) -> str:
     labels = target.as_dict()
     parts = [labels.get("model_name", ""), labels.get("instance", "")]
     return " @ ".join(part for part in parts if part) or str(labels)
+
+
+def recorded(evidence: Evidence, _: Catalogue) -> Iterator[Check]:
+    """Whether quantiles that the exported rules record are read, or all buckets."""
+    if evidence.unrecorded is None or evidence.discovery is None:
+        return
+    if not evidence.unrecorded:
+        yield Check("recorded", "ok", "quantiles are read as the rules of this Prometheus record them")
+        return
+    large = len(evidence.discovery.targets) >= LARGE_FLEET
+    hint = "each diagnosis of a large fleet asks much of the server then" if large else ""
+    title = f"quantiles are read from all buckets: {evidence.unrecorded}"
+    yield Check("recorded", "note" if large else "ok", title, hint=hint)
 
 
 def cardinality(evidence: Evidence, catalogue: Catalogue) -> Iterator[Check]:

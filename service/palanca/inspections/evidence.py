@@ -50,7 +50,8 @@ class Evidence:
 
     ``queries`` are the expressions of a Prometheus' rules by the name of the rule; ``recorded`` the names that its
     recording rules make. ``own_scrapes``: palanca scraped, so that the interval is its own. ``failure``: why servers
-    that answer cannot be judged. ``end`` is unix seconds.
+    that answer cannot be judged. ``end`` is unix seconds. ``unrecorded`` is why recorded series are not read, as of
+    ``palanca.poll.Opened``.
     """
 
     servers: Sequence[ServerSeen]
@@ -61,6 +62,7 @@ class Evidence:
     recorded: frozenset[str] = frozenset()
     own_scrapes: bool = False
     failure: str | None = None
+    unrecorded: str | None = None
 
 
 @dataclass(frozen=True)

@@ -118,6 +118,7 @@ def check_prometheus(
         queries=queries,
         recorded=recorded,
         failure=None if failed is None else str(failed),
+        unrecorded=None if opened is None else opened.unrecorded,
     )
     return examine(catalogue, evidence, client.info() if opened is None else opened.describe(), diagnosis)
 

@@ -8,6 +8,7 @@ from palanca.alerting.quantiles import recordings
 from palanca.errors import NoTargetsError, SourceError, UsageError
 from palanca.moments import rfc3339
 from palanca.poll import Opened, grid_for
+from palanca.signals.leaves import Grid
 from palanca.signals.queries import PromQLReader
 from palanca.sources.conversation import Conversation
 
@@ -81,7 +82,9 @@ class PrometheusSource:
                 said = info.error or "; ".join(info.warnings)
                 raise SourceError(f"{why}; but the server has not told all: {said}")
             raise NoTargetsError(why)
-        return Opened(made, grid, asking.info, costly=True)
+        now_only = made.at(Grid(grid.end, 1, grid.interval))
+        unrecorded = None if recorded is None else now_only.unrecorded
+        return Opened(made, grid, asking.info, costly=True, unrecorded=unrecorded)
 
     def _nothing(
         self,
