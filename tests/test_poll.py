@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from tests.engines import END, RECORDINGS, catalogue, rule, shipped
 from tests.recorded import AT
 from tests.servers import prometheus
 
 from palanca.errors import NoTargetsError, SourceError
-from palanca.model import Catalogue, SourceInfo
+from palanca.model import Catalogue, SourceInfo, Target
 from palanca.poll import INTERVAL_S, LOOKBACK_S, Opened, Question, Stretch, grid_for, run, series
 from palanca.render.document import to_json
+from palanca.signals.leaves import Discovery, Grid, Leaf
 from palanca.signals.samples import SampleReader
 from palanca.signals.store import SampleStore, Series
 from palanca.sources.prometheus import Prometheus
@@ -141,6 +144,71 @@ def test_two_steps_give_the_same_diagnosis(path: Path, back: float) -> None:
     assert expected == to_json(run(catalogue, Costly(path), question))
 
 
+@dataclass
+class Narrow:
+    """A reader that has values of no engines but those it was asked for."""
+
+    series: list[Series]
+    grid: Grid
+    asked: list[frozenset[str] | None]
+    instances: frozenset[str] | None = None
+
+    def _reader(self, instances: frozenset[str] | None) -> SampleReader:
+        kept = [one for one in self.series if instances is None or one.labels["instance"] in instances]
+        return SampleReader(SampleStore(kept), shipped().metrics, self.grid)
+
+    def discover(self) -> Discovery:
+        return self._reader(None).discover()
+
+    def at(self, grid: Grid, signals: Collection[str] | None = None, instances: frozenset[str] | None = None) -> Narrow:
+        self.asked.append(instances)
+        return Narrow(self.series, grid, self.asked, instances)
+
+    def leaf(self, leaf: Leaf) -> Mapping[Target, NDArray[np.float64]]:
+        return self._reader(self.instances).leaf(leaf)
+
+
+@dataclass
+class Fleet(Fake):
+    """Several engines, read narrowly."""
+
+    asked: list[frozenset[str] | None] = field(default_factory=list)
+
+    def open(self, question: Question, catalogue: Catalogue) -> Opened:
+        opened = super().open(question, catalogue)
+        return replace(opened, reader=Narrow(self.series, opened.grid, self.asked), costly=True)
+
+
+def engines(usage: Mapping[str, float]) -> list[Series]:
+    """Engines with these shares of the KV cache in use, by instance."""
+    made = []
+    for instance, value in usage.items():
+        for name, shown in (("vllm:num_requests_running", 4.0), ("vllm:kv_cache_usage_perc", value)):
+            one = gauge(name, shown)
+            made.append(Series(name, {**LABELS, "instance": instance}, one.times, one.values))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("when", "asked"),
+    [
+        ("kv_cache_usage > half", {"a:8000", "c:8000"}),
+        ("kv_cache_usage > half and fleet_max(kv_cache_usage) > half", {"a:8000", "b:8000", "c:8000", "d:8000"}),
+    ],
+)
+def test_the_past_of_engines_where_a_rule_holds(when: str, asked: set[str]) -> None:
+    """Others are not read, save where a rule compares engines; the diagnosis is the same."""
+    scope = "model" if "fleet" in when else "target"
+    known = catalogue(rule(when=when, scope=scope))
+    series = engines({"a:8000": 0.9, "b:8000": 0.2, "c:8000": 0.7, "d:8000": 0.1})
+    narrow = Fleet(series)
+    made = run(known, narrow, Question())
+
+    assert [None, None, frozenset(asked)] == narrow.asked
+    assert to_json(run(known, Fake(series), Question())) == to_json(made)
+    assert {"firing"} == {one.state for report in made.targets for one in report.findings}
+
+
 # --- a stretch of signals --------------------------------------------------------------------------
 
 
@@ -168,3 +236,21 @@ def test_a_stretch_of_nobody() -> None:
     """Is an error that says so."""
     with pytest.raises(NoTargetsError):
         series(shipped(), Fake([]), {}, Stretch(("running",), END))
+
+
+# --- a server that loads little --------------------------------------------------------------------
+
+
+def test_a_server_that_loads_few_samples(tmp_path: Path) -> None:
+    """What is too much for it is asked in parts; the diagnosis is that of a server that loads more."""
+    recording, question = RECORDINGS / "kv-saturated.om.gz", Question(at=AT["kv-saturated"])
+    told, asked = [], []
+    for most in (50_000_000, 700):
+        options = [f"--query.max-samples={most}"]
+        with prometheus(recording, tmp_path / f"{most}", options=options) as url, Prometheus(url) as client:
+            source = PrometheusSource(client, clock=lambda: AT["kv-saturated"])
+            diagnosis = run(shipped(), source, question)
+            told.append(to_json(replace(diagnosis, source=SourceInfo("p", ""))))
+            asked.append(source.asked.queries)
+    assert told[0] == told[1]
+    assert asked[0] < asked[1]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from palanca.moments import duration
 from palanca.signals import inventory
+from palanca.signals.asking import batches, either
 from palanca.signals.identity import Identities, dropped, join_servers, newest_info
 from palanca.signals.inventory import Selection
 from palanca.signals.leaves import Discovery
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 _LAST_HOUR_S = LAST_HOUR_MS / 1000
 _HOUR = duration(_LAST_HOUR_S)
 _LOOKBACK_S = 300.0
+MOST_NAMES = 4
+"""Expressions for names in one query: each has many series."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ class Surveyor:
         beat_rows, definitions, known_engines, *rows = self._instants(
             f"{inventory.selector(self._metrics, [core], selection.of(core))}[{duration(self._reach)}]",
             *self._recorded_queries(selection),
-            *inventory.names_queries(self._metrics, engine, selection.of, _HOUR),
+            *map(either, batches(inventory.names_queries(self._metrics, engine, selection.of, _HOUR), most=MOST_NAMES)),
         )
         names, full = inventory.names_of(chain(*rows), self._places, self._identities)
         beats = inventory.heartbeat_of(beat_rows, core)
