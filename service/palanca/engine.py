@@ -95,11 +95,19 @@ class ReadingsEnvironment:
         return np.array(lacking, dtype=bool).reshape(-1, 1)
 
 
+def _median(table: Numbers) -> Numbers:
+    """As ``numpy.nanmedian``, which is slow for many small tables; every column has a number."""
+    ordered, count = np.sort(table, axis=0), np.count_nonzero(~np.isnan(table), axis=0)
+    columns = np.arange(table.shape[1])
+    middle: Numbers = (ordered[(count - 1) // 2, columns] + ordered[count // 2, columns]) / 2
+    return middle
+
+
 _FLEET: dict[str, Callable[[Numbers], Numbers]] = {
     "fleet_min": lambda table: np.nanmin(table, axis=0),
     "fleet_max": lambda table: np.nanmax(table, axis=0),
     "fleet_mean": lambda table: np.nanmean(table, axis=0),
-    "fleet_median": lambda table: np.nanmedian(table, axis=0),
+    "fleet_median": _median,
 }
 
 

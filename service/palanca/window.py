@@ -18,8 +18,6 @@ from palanca.signals.leaves import Grid
 from palanca.signals.readings import read
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
     from palanca.model import Catalogue, Readings, Target
@@ -106,23 +104,23 @@ def joined(kept: Readings, latest: Readings, grid: Grid) -> Readings:
     A target that was not there before is absent at the earlier steps.
     """
     rows = {target: row for row, target in enumerate(kept.targets)}
+    here = np.array([row for row, target in enumerate(latest.targets) if target in rows], dtype=np.intp)
+    there = np.array([rows[target] for target in latest.targets if target in rows], dtype=np.intp)
     signals = {
-        name: _appended(kept.signals.get(name), one, rows, latest.targets, grid.steps)
-        for name, one in latest.signals.items()
+        name: _appended(kept.signals.get(name), one, here, there, grid.steps) for name, one in latest.signals.items()
     }
     return replace(latest, times=grid.times, signals=signals)
 
 
 def _appended(
-    old: SignalReadings | None, new: SignalReadings, rows: Mapping[Target, int], targets: tuple[Target, ...], steps: int
+    old: SignalReadings | None, new: SignalReadings, here: NDArray[np.intp], there: NDArray[np.intp], steps: int
 ) -> SignalReadings:
-    before = steps - new.values.shape[1]
-    values = np.full((len(targets), before), np.nan)
-    states = np.full((len(targets), before), State.ABSENT, dtype=np.uint8)
-    window = np.zeros((len(targets), before))
+    """Append to the rows ``there`` of what was kept; they are the rows ``here`` of what is new."""
+    before, count = steps - new.values.shape[1], new.values.shape[0]
+    values = np.full((count, before), np.nan)
+    states = np.full((count, before), State.ABSENT, dtype=np.uint8)
+    window = np.zeros((count, before))
     if old is not None and before:
-        here = np.array([row for row, target in enumerate(targets) if target in rows], dtype=np.intp)
-        there = np.array([rows[target] for target in targets if target in rows], dtype=np.intp)
         values[here] = old.values[there, -before:]
         states[here] = old.states[there, -before:]
         window[here] = old.window[there, -before:]

@@ -37,14 +37,16 @@ class Identities:
     """Targets of label sets, each looked at once: many series of an engine have the same labels."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[frozenset[str], tuple[tuple[str, str], ...]], Target] = {}
+        self._found: dict[tuple[frozenset[str], str], Target] = {}
+        self._targets: dict[Target, Target] = {}
 
     def of(self, labels: Mapping[str, str], gone: frozenset[str]) -> Target:
         """Return the target that has the labels apart from those in ``gone``."""
-        key = gone, tuple(labels.items())
+        key = gone, "\0".join([*labels, *labels.values()])
         target = self._found.get(key)
         if target is None:
-            target = self._found[key] = Target.of({name: value for name, value in key[1] if name not in gone})
+            made = Target.of({name: value for name, value in labels.items() if name not in gone})
+            target = self._found[key] = self._targets.setdefault(made, made)
         return target
 
 

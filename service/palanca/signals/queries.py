@@ -142,19 +142,31 @@ class PromQLReader:
 
     def _fetch(self, leaves: Sequence[Leaf]) -> None:
         self._values |= {leaf: {} for leaf in leaves}
-        gone = [dropped(self._metrics.families[leaf.family]) for leaf in leaves]
         recorded = {} if self._recordings is None or self.unrecorded else self._recordings.series
         texts = [(index, self._text(leaf, recorded.get(leaf))) for index, leaf in enumerate(leaves)]
         marked = [tagged(text, LEAF_TAG, str(index)) for index, text in texts if text]
+        of_leaf = {
+            str(index): (self._values[leaf], dropped(self._metrics.families[leaf.family]))
+            for index, leaf in enumerate(leaves)
+        }
+        times, whole = self._grid.milliseconds, None
         for row in self._asking.joined(marked, self._grid):
             labels = dict(row.labels)
             tag = labels.pop(LEAF_TAG, "")
-            if not tag.isdecimal() or int(tag) >= len(leaves):
+            if tag not in of_leaf:
                 raise SourceError(f"the answer has a series without the label {LEAF_TAG} that the query sets: {labels}")
-            leaf, found = leaves[int(tag)], row.values
+            values, gone = of_leaf[tag]
+            target = self._identities.of(labels, gone)
+            if row.times is not whole and np.array_equal(row.times, times):
+                whole = row.times
+            if row.times is whole and target not in values:
+                values[target] = row.values
+            else:
+                _lay(row, times, values.setdefault(target, np.full(times.size, MISSING)))
+        for leaf in leaves:
             if leaf.function == "quantile":
-                found = np.where(found == UNOBSERVED, np.nan, found)
-            self._note(self._values[leaf], self._identities.of(labels, gone[int(tag)]), row.times, found)
+                for found in self._values[leaf].values():
+                    found[found == UNOBSERVED] = np.nan
 
     def _text(self, leaf: Leaf, recorded: str | None) -> str:
         """PromQL of a leaf, or the series that has it recorded; empty where the source has no name of its family."""
@@ -169,19 +181,9 @@ class PromQLReader:
             return f"({promql.leaf(leaf)}) or {promql.unobserved(leaf)}"
         return promql.leaf(leaf)
 
-    def _note(
-        self,
-        values: dict[Target, NDArray[np.float64]],
-        target: Target,
-        times: NDArray[np.int64],
-        found: NDArray[np.float64],
-    ) -> None:
-        """Lay samples on the grid; those beside it are left out."""
-        grid = self._grid.milliseconds
-        if target not in values and np.array_equal(times, grid):
-            values[target] = found
-            return
-        steps = values.setdefault(target, np.full(grid.size, MISSING))
-        index = np.searchsorted(grid, times)
-        inside = (index < grid.size) & (grid[np.minimum(index, grid.size - 1)] == times)
-        steps[index[inside]] = found[inside]
+
+def _lay(row: Series, times: NDArray[np.int64], values: NDArray[np.float64]) -> None:
+    """Lay the samples of a row on the grid of ``values``; those beside it are left out."""
+    index = np.searchsorted(times, row.times)
+    inside = (index < times.size) & (times[np.minimum(index, times.size - 1)] == row.times)
+    values[index[inside]] = row.values[inside]

@@ -228,18 +228,20 @@ def _rows(context: _Context, leaf: Leaf) -> Array:
 def _states(context: _Context, values: Array, gone: NDArray[np.bool_], family: Family) -> NDArray[np.uint8]:
     states = np.where(np.isnan(values), State.IDLE, State.OK).astype(np.uint8)
     known = {name.name for name in family.names}
-    for row, target in enumerate(context.found.targets):
-        if not gone[row].any():
-            continue
-        lacking = _lacking(context, target, context.versions[row], family, known)
+    why: dict[tuple[frozenset[str], VllmVersion | None], State] = {}
+    for row in np.flatnonzero(gone.any(axis=1)):
+        alike = context.found.names.get(context.found.targets[row], frozenset()), context.versions[row]
+        if alike not in why:
+            why[alike] = _lacking(*alike, family, known)
+        lacking = why[alike]
         stale = np.where(context.fresh[row], State.ABSENT, State.STALE) if lacking is State.STALE else lacking
         states[row] = np.where(gone[row], stale, states[row])
     return states
 
 
-def _lacking(context: _Context, target: Target, version: VllmVersion | None, family: Family, known: set[str]) -> State:
+def _lacking(names: frozenset[str], version: VllmVersion | None, family: Family, known: set[str]) -> State:
     """Say why a target has no value: never had the family (absent, by design or not), or has it no more (stale)."""
-    if known & context.found.names.get(target, frozenset()):
+    if known & names:
         return State.STALE
     by_design = family.only_if is not None or (family.prefixed and not available(family.names, version))
     return State.NOT_APPLICABLE if by_design else State.ABSENT
@@ -249,22 +251,23 @@ def _mark_uncounted(context: _Context, states: NDArray[np.uint8], values: Array,
     """What no release that the target can be running counts is not 0, unless it is there all the same."""
     families = context.catalogue.metrics.families
     asked = [(signal.family or "", signal.where), (signal.per or "", signal.per_where)]
-    for row, version in enumerate(context.versions):
+    for version in set(context.versions) if signal.where or signal.per_where else ():
         releases = releases_of(version)
         if not all(counts(families[family], where, releases) for family, where in asked if where):
-            shown = (states[row] < State.ABSENT) & (values[row] > 0)
-            states[row][~shown] = State.NOT_APPLICABLE
+            mine = np.array([one == version for one in context.versions], dtype=bool)[:, np.newaxis]
+            shown = (states < State.ABSENT) & (values > 0)
+            states[mine & ~shown] = State.NOT_APPLICABLE
 
 
 def _mark_bounds(context: _Context, states: NDArray[np.uint8], values: Array, family: str) -> None:
     """Quantiles at the last finite bound are "at least"; up to the first bound they are interpolation."""
-    for row, target in enumerate(context.found.targets):
-        bounds = context.found.bounds.get(target, {}).get(family)
-        if bounds is None:
-            continue
-        ok = states[row] == State.OK
-        states[row][ok & (values[row] <= bounds[0])] = State.INTERPOLATED
-        states[row][ok & (values[row] >= bounds[1])] = State.LOWER_BOUND
+    nowhere = (-np.inf, np.inf)
+    found = [context.found.bounds.get(target, {}).get(family, nowhere) for target in context.found.targets]
+    bounds = np.array(found).reshape(-1, 2)
+    ok = states == State.OK
+    known = np.isfinite(bounds).all(axis=1, keepdims=True)
+    states[ok & known & (values <= bounds[:, :1])] = State.INTERPOLATED
+    states[ok & known & (values >= bounds[:, 1:])] = State.LOWER_BOUND
 
 
 class _Signals:

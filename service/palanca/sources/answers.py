@@ -105,26 +105,42 @@ def texts(found: object) -> list[str]:
 
 
 def series(rows: Sequence[object]) -> list[Series]:
-    """Read the results of a vector or matrix. Raises ``AnswerError`` for wrong types and duplicates."""
-    metrics, seen = [], set()
+    """Read the results of a vector or matrix, whose labels become those of the series.
+
+    Where all have equal times they share them. Raises ``AnswerError`` for wrong types and duplicates.
+    """
+    metrics: list[dict[str, str]] = []
+    try:
+        metrics = [row["metric"] for row in cast("Sequence[dict[str, Any]]", rows)]
+        keys = {"\0".join([*metric, *metric.values()]) for metric in metrics}  # a server has one order of labels
+    except (KeyError, TypeError, AttributeError):
+        keys = set()
+    if len(keys) < len(rows):
+        _refuse(rows)
+    made, at = [], 0
+    times, values, sizes = _samples(cast("Sequence[Mapping[str, Any]]", rows))
+    first = times[: sizes[0]] if len(set(sizes)) == 1 else times[:0]
+    alike = bool(first.size) and bool(np.all(times.reshape(-1, first.size) == first))
+    for metric, size in zip(metrics, sizes, strict=True):
+        own = first if alike else times[at : at + size]
+        made.append(Series(metric.pop("__name__", ""), metric, own, values[at : at + size]))
+        at += size
+    return made
+
+
+def _refuse(rows: Sequence[object]) -> None:
+    """Say what is wrong with the labels. Raises ``AnswerError``."""
+    seen = set()
     for row in rows:
         metric = row.get("metric") if isinstance(row, dict) else None
         if not isinstance(metric, dict):
             raise AnswerError(f"a result without labels: {_short(row)}")
-        if not {str}.issuperset(map(type, metric.values())):
+        if not all(isinstance(value, str) for value in metric.values()):
             raise AnswerError(f"a label that is no text: {_short(metric)}")
-        key = frozenset(metric.items())
+        key = tuple(metric.items())
         if key in seen:
             raise AnswerError(f"the same series twice: {_short(metric)} (a proxy that joins servers must mark them)")
         seen.add(key)
-        metrics.append(metric)
-    made, at = [], 0
-    times, values, sizes = _samples(cast("Sequence[Mapping[str, Any]]", rows))
-    for metric, size in zip(metrics, sizes, strict=True):
-        labels = dict(metric)
-        made.append(Series(labels.pop("__name__", ""), labels, times[at : at + size], values[at : at + size]))
-        at += size
-    return made
 
 
 def _samples(rows: Sequence[Mapping[str, Any]]) -> tuple[NDArray[np.int64], NDArray[np.float64], list[int]]:
