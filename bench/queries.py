@@ -59,8 +59,8 @@ def by_curl(url: str, asked: Sequence[tuple[str, dict[str, str]]]) -> tuple[floa
         config = Path(folder) / "config"
         config.write_text("\n".join(lines[:-1]), encoding="ascii")
         began = time.perf_counter()
-        command = [curl, "--silent", "--fail", "--parallel", "--parallel-max", str(THREADS), "--config", str(config)]
-        subprocess.run(command, check=True)
+        options = ["--no-progress-meter", "--fail", "--parallel", "--parallel-max", str(THREADS)]
+        subprocess.run([curl, *options, "--config", str(config)], check=True)
         took = time.perf_counter() - began
         return took, sum(path.stat().st_size for path in Path(folder).glob("*.json"))
 

@@ -4,15 +4,17 @@ A block is read once and cut into the grid that a diagnosis at each moment uses 
 made anew for each moment, and ``diagnose`` judges the cut: the same code path, so the states are the same. Where no
 rule holds there is nothing to find, and the vectorised truth of the block says so without a diagnosis.
 
-Memory is bounded by ``max_steps`` of one block. Blocks overlap by the grid of a diagnosis, which covers the longest
-``for``. Two more things bound them: discovery sees the hour before the end of a block, so none is longer; and a block
-ends where a process restarts, since ``cache_config_info``, the release and with them the facts may change there.
+The next block is read while one is judged, so memory is bounded by ``max_steps`` of two blocks. Blocks overlap by the
+grid of a diagnosis, which covers the longest ``for``. Two more things bound them: discovery sees the hour before the
+end of a block, so none is longer; and a block ends where a process restarts, since ``cache_config_info``, the release
+and with them the facts may change there.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -137,13 +139,16 @@ class Backtest:
 
     def diagnoses(self) -> Iterator[tuple[float, Diagnosis | None]]:
         """Yield each moment with its diagnosis; None where no rule holds at any target."""
-        first = 0
-        while first < self._span.steps:
-            block, count = self._block(first)
-            truths: dict[object, NDArray[np.uint8]] = {}
-            for offset in range(-first % self._span.stride, count, self._span.stride):
-                yield float(block.times[offset + self._depth - 1]), self._judge(block, offset, truths)
-            first += count
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="palanca-block") as ahead:
+            first, reading = 0, ahead.submit(self._block, 0)
+            while first < self._span.steps:
+                block, count = reading.result()
+                if first + count < self._span.steps:
+                    reading = ahead.submit(self._block, first + count)
+                truths: dict[object, NDArray[np.uint8]] = {}
+                for offset in range(-first % self._span.stride, count, self._span.stride):
+                    yield float(block.times[offset + self._depth - 1]), self._judge(block, offset, truths)
+                first += count
 
     # --- blocks ----------------------------------------------------------------------------------
 
