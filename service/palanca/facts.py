@@ -204,16 +204,18 @@ def add_facts(
     ``servers`` are facts that servers report outside of their metrics, by instance; ``settings`` gives those that the
     operator wrote down for a target.
     """
-    made = []
+    made, asked = [], given(catalogue, flags or {})
+    by_version: dict[VllmVersion | None, Facts] = {}
     engines = Counter(_server(target) for target in readings.targets if target.get("engine"))
     for row, target in enumerate(readings.targets):
         version = readings.versions[row]
-        facts = defaults(catalogue, version)
-        facts |= infer(readings, row, catalogue)
+        if version not in by_version:
+            by_version[version] = defaults(catalogue, version)
+        facts = by_version[version] | infer(readings, row, catalogue)
         facts |= reported(catalogue, readings.info[row], engines[_server(target)])
         facts |= (servers or {}).get(target.get("instance"), {})
         facts |= settings(target) if settings is not None else {}
-        facts |= given(catalogue, flags or {})
+        facts |= asked
         for name, value in (objectives or {}).items():
             facts[name] = Fact(value, "given", "--slo")
         made.append(complete(catalogue, facts))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -187,5 +186,5 @@ def beats(*ages: float) -> NDArray[np.float64]:
 def test_who_is_missing(heartbeat: Mapping[Target, NDArray[np.float64]], missing: object) -> None:
     """An engine that began after the newest evaluation cannot have been recorded; one without a heartbeat counts."""
     wanted = [A, B] if B in heartbeat or not heartbeat else [A]
-    rows = [definition(GROUPS[0]), replace(definition(GROUPS[1]), times=definition(GROUPS[1]).times - 1000)]
+    rows = [definition(GROUPS[0]), definition(GROUPS[1])._replace(times=definition(GROUPS[1]).times - 1000)]
     assert missing == missing_engines(wanted, {A}, heartbeat, rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from palanca.model.readings import Fact, SourceInfo, State, Target, VllmVersion
 from palanca.model.scalars import Confidence, Direction, Provenance, Risk, Severity, Status
@@ -94,8 +94,7 @@ class Unjudged:
     missing: tuple[tuple[str, State], ...]
 
 
-@dataclass(frozen=True)
-class SignalValue:
+class SignalValue(NamedTuple):
     """One signal of one target at the moment of the diagnosis."""
 
     value: float | None

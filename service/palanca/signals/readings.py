@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,6 +41,8 @@ class _Context:
     fresh: NDArray[np.bool_]
     window: float | None
     longest: float | None
+    servers: dict[frozenset[Target], list[Target | None]] = field(default_factory=dict)
+    """Server-wide series of each target, by all that there are: many leaves have the same."""
 
     def span(self, signal: Signal) -> float:
         """Window of a signal in seconds: its own or the one given, but no longer than the history of the source."""
@@ -219,9 +221,11 @@ def _rows(context: _Context, leaf: Leaf) -> Array:
     if family.scope == "engine":
         rows = [found.get(target, empty) for target in targets]
     else:
-        index = ServerIndex(found)
-        servers = [index.of(target) for target in targets]
-        rows = [found[server] if server is not None else empty for server in servers]
+        there = frozenset(found)
+        if there not in context.servers:
+            index = ServerIndex(found)
+            context.servers[there] = [index.of(target) for target in targets]
+        rows = [found[server] if server is not None else empty for server in context.servers[there]]
     return np.stack(rows) if rows else np.empty((0, context.grid.steps))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 Labels = Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class Series:
+class Series(NamedTuple):
     """One series: ``times [samples]`` in whole milliseconds, ascending; ``values [samples]``."""
 
     name: str

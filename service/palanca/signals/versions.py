@@ -41,6 +41,7 @@ class VersionTable:
             label: {one for one in self._everything if any(Release(one[0]) in span for span in releases)}
             for label, releases in metrics.families["cache_config_info"].info_labels.items()
         }
+        self._inferred: dict[tuple[frozenset[str], frozenset[str], bool], VllmVersion | None] = {}
         self._with_engine_label = {
             one for one in self._everything if one[1] == "v1" and Release(one[0]) in ENGINE_LABEL_SINCE
         }
@@ -52,15 +53,20 @@ class VersionTable:
 
         When nothing fits (a newer release, a patched build), the newest known release is given.
         """
+        seen = frozenset(names), frozenset(info or ()), "engine" in target_labels
+        if seen not in self._inferred:
+            self._inferred[seen] = self._infer(*seen)
+        return self._inferred[seen]
+
+    def _infer(self, names: frozenset[str], shown: frozenset[str], with_engine: bool) -> VllmVersion | None:  # noqa: FBT001
         known = [name for name in names if name in self._names]
-        if not known and not info:
+        if not known and not shown:
             return None
         candidates = set(self._everything)
         for name in known:
             candidates &= self._names[name]
-        if "engine" in target_labels:
+        if with_engine:
             candidates &= self._with_engine_label
-        shown = set(info or ())
         for label in shown & self._info.keys():
             candidates &= self._info[label]
         if shown:
