@@ -43,7 +43,7 @@ def alertmanager(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture(scope="session")
 def note() -> Iterator[Note]:
-    """Write down what was found; a run in which everything was brings the page up to date."""
+    """Write down what was found; rows of back ends where everything was bring the page up to date."""
     sources = Results("sources", SOURCE_COLUMNS, [one.title for one in SOURCES])
     alertmanagers = Results("Alertmanagers", ALERTMANAGER_COLUMNS, [one.title for one in ALERTMANAGERS])
 

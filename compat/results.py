@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.engines import ROOT
-from tests.generated import table, with_block
+from tests.generated import block, table, with_block
 
 PAGE = ROOT / "docs" / "compatibility.md"
 
@@ -27,21 +27,27 @@ class Results:
         assert column in self.columns
         self.cells[row, column] = text
 
-    @property
-    def complete(self) -> bool:
-        """Whether everything was tried, and nothing failed before it was noted."""
-        return len(self.cells) == len(self.rows) * len(self.columns)
+    def text(self, date: str, before: str) -> str:
+        """The table: rows of which everything was tried, with the day; the others as in the table ``before``."""
+        lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in before.splitlines() if "|" in line]
+        kept = {cells[0]: cells for cells in lines if len(cells) == len(self.columns) + 2}
+        rows = [kept[row] if not self._complete(row) else self._row(row, date) for row in self._known(kept)]
+        return table(["", *self.columns, "tried on"], rows) if rows else before
 
-    def text(self, date: str) -> str:
-        """The table, with the day of the run."""
-        rows = [[row, *(self.cells[row, column] for column in self.columns)] for row in self.rows]
-        return f"{table(['', *self.columns], rows)}\nTried on {date}.\n"
+    def _known(self, kept: Mapping[str, object]) -> list[str]:
+        return [row for row in self.rows if self._complete(row) or row in kept]
+
+    def _complete(self, row: str) -> bool:
+        """Whether everything was tried there, and nothing failed before it was noted."""
+        return all((row, column) in self.cells for column in self.columns)
+
+    def _row(self, row: str, date: str) -> list[str]:
+        return [row, *(self.cells[row, column] for column in self.columns), date]
 
 
 def write(results: Sequence[Results], date: str, page: Path = PAGE) -> None:
-    """Replace the tables of which everything is known; of a run in part nothing is written."""
+    """Replace the rows of back ends that passed everything; the others stay as they are."""
     text = page.read_text(encoding="utf-8")
     for one in results:
-        if one.complete:
-            text = with_block(text, one.name, one.text(date))
+        text = with_block(text, one.name, one.text(date, block(text, one.name)))
     page.write_text(text, encoding="utf-8")
