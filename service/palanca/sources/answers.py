@@ -192,11 +192,21 @@ def _samples(rows: Sequence[Row]) -> tuple[NDArray[np.int64], NDArray[np.float64
         times = np.array([time for row in pairs for time, _ in row]) * 1000
         values = np.array([float(value) for row in pairs for _, value in row])
         if np.all(np.abs(times) < _LAST_MS):
+            _check_order(times, sizes, rows)
             return np.rint(times).astype(np.int64), values, sizes
     except (TypeError, ValueError):
         pass
     odd = next((row for row in rows if len(rows) > 1 and not _readable(row)), rows[0])
     raise AnswerError(f"a value that is no pair of time and number: {_short(msgspec.to_builtins(odd))}")
+
+
+def _check_order(times: NDArray[np.float64], sizes: Sequence[int], rows: Sequence[Row]) -> None:
+    ends = np.cumsum(sizes)
+    steps = np.diff(times)
+    steps[ends[:-1] - 1] = 0.0
+    if (steps < 0).any():
+        row = rows[int(np.searchsorted(ends, np.argmax(steps < 0), side="right"))]
+        raise AnswerError(f"a series whose times go backwards: {_short(msgspec.to_builtins(row))}")
 
 
 def _pairs(row: Row) -> Sequence[Any]:
