@@ -31,9 +31,11 @@ from palanca.diagnosis import diagnose
 from palanca.poll import Question, run
 from palanca.resources import shipped
 from palanca.sources.server import PrometheusSource
+from palanca.sources.session import Access
 from palanca.window import Window
 
-INTERVAL_S = 30.0
+INTERVAL_S = 60.0
+"""Between polls; no question of a poll may take longer."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Cost:
 def measure(url: str, runs: int) -> Cost:
     """Diagnose, send the same queries by curl, and poll, in turns."""
     catalogue = load_catalogue([shipped("rules")])
-    client = Recorder(url)
+    client = Recorder(url, Access(timeout=300))
     source = PrometheusSource(client, clock=time.time, threads=THREADS)
     seen: dict[str, list[float]] = {name: [] for name in ("diagnosis", "floor", "cpu", "polled", "poll_cpu", "bytes")}
     engines = queries = 0
@@ -85,7 +87,7 @@ def measured(url: str, runs: int) -> Cost:
     return Cost(**json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
 
 
-def compare(count: int, warm: float, runs: int) -> tuple[Cost, Cost]:
+def compare(count: int, warm: float, runs: int, interval: float) -> tuple[Cost, Cost]:
     """Measure with so many engines, without the recording rules and with them, and print."""
     with tempfile.TemporaryDirectory() as name, fleet.engines(fleet.lines()) as port:
         folder = Path(name)
@@ -96,9 +98,10 @@ def compare(count: int, warm: float, runs: int) -> tuple[Cost, Cost]:
             time.sleep(warm)
             raw = measured(url, runs)
             show("raw", raw)
-            rules.write_text(prometheus(Matrix(load_catalogue([shipped("rules")]), Options())))
+            options = Options(interval=interval)
+            rules.write_text(prometheus(Matrix(load_catalogue([shipped("rules")]), options)))
             fleet.reload(process)
-            time.sleep(6 * fleet.SCRAPE_S + runs * INTERVAL_S)
+            time.sleep(3 * interval + (runs + 1) * INTERVAL_S)
             recorded = measured(url, runs)
             show("recorded", recorded)
     print(f"{count:>8} without recording rules / with them: {raw.diagnosis / recorded.diagnosis:.1f}", flush=True)
@@ -120,14 +123,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--engines", type=int, nargs="+", default=[10, 100, 1000])
     parser.add_argument("--warm", type=float, default=360, help="seconds until the windows of 5 minutes are full")
-    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--interval", type=float, default=60, help="seconds between evaluations of the rules")
     parser.add_argument("--measure", metavar="URL", help="measure a running Prometheus, print JSON, and no more")
     arguments = parser.parse_args()
     if arguments.measure:
         print(json.dumps(asdict(measure(arguments.measure, arguments.runs))))
         return
     print(" engines            queries     MB  diagnosis  floor  times    cpu   poll poll cpu  peak MiB")
-    found = {count: compare(count, arguments.warm, arguments.runs) for count in sorted(arguments.engines)}
+    found = {}
+    for count in sorted(arguments.engines):
+        found[count] = compare(count, arguments.warm, arguments.runs, arguments.interval)
     sizes = sorted(found)
     for small, large in itertools.pairwise(sizes):
         grown = [found[large][one].diagnosis / found[small][one].diagnosis for one in (0, 1)]
