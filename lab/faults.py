@@ -9,12 +9,16 @@ from lab.load import Load
 
 @dataclass(frozen=True)
 class Fault:
-    """Flags of ``vllm serve`` beside the common ones, and a load. ``healthy`` is the control."""
+    """Flags of ``vllm serve`` beside the common ones, longest ``context`` in tokens, and a load.
+
+    ``healthy`` is the control.
+    """
 
     name: str
     title: str
     flags: tuple[str, ...]
     load: Load
+    context: int = 8192
     healthy: bool = False
 
 
@@ -33,6 +37,7 @@ FAULTS = (
         "KV cache held far below the memory",
         ("--num-gpu-blocks-override", "256", "--max-num-seqs", "64"),
         Load(clients=48, prompt=(200, 400), answer=(300, 700)),
+        context=4096,
     ),
     Fault(
         "slots",
@@ -69,5 +74,6 @@ FAULTS = (
         "chunked prefill off, and some long prompts",
         ("--no-enable-chunked-prefill", "--max-num-batched-tokens", "16384", "--max-num-seqs", "64"),
         Load(rate=5, prompt=(50, 150), answer=(8, 24), long=0.06, long_prompt=(12_000, 15_000)),
+        context=16_384,
     ),
 )

@@ -24,7 +24,7 @@ END_S = 20.0
 SCRAPE_S = 2
 COMMON = (
     "--served-model-name", NAME, "--load-format", "dummy", "--dtype", "bfloat16",
-    "--enforce-eager", "--block-size", "32", "--max-model-len", "16384",
+    "--enforce-eager", "--block-size", "32",
 )  # fmt: skip
 """Flags of every server: what a model of made-up weights on a CPU needs."""
 SETTINGS = {
@@ -42,9 +42,9 @@ class StartError(Exception):
     """A server did not come up; the end of its log."""
 
 
-def serve_line(model: str, flags: Sequence[str]) -> tuple[str, ...]:
-    """The command line as its owner would tell it."""
-    return ("vllm", "serve", model, *COMMON, *flags)
+def serve_line(model: str, context: int, flags: Sequence[str]) -> tuple[str, ...]:
+    """The command line as its owner would tell it; ``context`` in tokens."""
+    return ("vllm", "serve", model, *COMMON, "--max-model-len", str(context), *flags)
 
 
 @contextmanager

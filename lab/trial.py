@@ -98,14 +98,18 @@ class Trial:
     def run(self, fault: Fault) -> Outcome:
         """Break, diagnose, treat, verify."""
         began = time.time()
-        outcome = Outcome(fault, self._seed, serve_line("model", fault.flags))
+        outcome = Outcome(fault, self._seed, serve_line("model", fault.context, fault.flags))
         port = free_port()
         folder = self._out / "work"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         try:
             with prometheus(folder / "prometheus", port) as url:
-                self._trial(outcome, url, port)
+                try:
+                    self._trial(outcome, url, port)
+                except StartError as error:
+                    outcome.why_not = f"vLLM does not start: {str(error).splitlines()[-1]}"
+                    say(f"{fault.name}: {outcome.why_not}")
                 record(url, (began, time.time()), self._out / f"{fault.name}.om.gz")
         finally:
             shutil.rmtree(folder / "prometheus", ignore_errors=True)
@@ -129,11 +133,7 @@ class Trial:
             return
         say(f"{fault.name}: {outcome.advice.finding['rule']}: {outcome.advice.said}")
         outcome.line_after, outcome.load_after = treated.arguments, treated.load
-        try:
-            run = self._load(treated.arguments, treated.load, port, "after", RAMP_S + PERIOD_S, WARM_UP_S)
-        except StartError as error:
-            outcome.why_not = f"vLLM does not start with it: {str(error).splitlines()[-1]}"
-            return
+        run = self._load(treated.arguments, treated.load, port, "after", RAMP_S + PERIOD_S, WARM_UP_S)
         outcome.after = figures(run, PERIOD_S)
         diagnosis = self._diagnose(outcome, url, run.end, treated.arguments, "--window", f"{PERIOD_S:g}s")
         outcome.findings_after = found(diagnosis)
