@@ -20,7 +20,7 @@ from lab.environment import NAME, Environment
 
 START_S = 240.0
 """The longest time until a server answers."""
-END_S = 20.0
+END_S = 10.0
 SCRAPE_S = 2
 COMMON = (
     "--served-model-name", NAME, "--load-format", "dummy", "--dtype", "bfloat16",
