@@ -72,7 +72,7 @@ FAULTS = (
     Fault(
         "chunked-prefill",
         "chunked prefill off, and some long prompts",
-        ("--no-enable-chunked-prefill", "--max-num-batched-tokens", "16384", "--max-num-seqs", "64"),
+        ("--no-enable-chunked-prefill", "--max-num-seqs", "64"),
         Load(rate=5, prompt=(50, 150), answer=(8, 24), long=0.06, long_prompt=(12_000, 15_000)),
         context=16_384,
     ),
