@@ -23,7 +23,7 @@ from palanca.changes import WARM_UP_S
 
 PERIOD_S = 48.0
 """Compared on each side: six batches of four scrapes."""
-RAMP_S = 16.0
+RAMP_S = 32.0
 """At the begin of a load, until it is what it stays."""
 LOUD = frozenset({"warning", "critical"})
 
