@@ -36,7 +36,8 @@ def main() -> int:
         for one in chosen:
             print(f"{one.name:<16} {one.title}: {' '.join(one.flags)}; {one.load.said()}")
         return 0
-    signal.signal(signal.SIGTERM, _interrupted)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupted)
     environment = cached()
     environment.setup()
     given.out.mkdir(parents=True, exist_ok=True)

@@ -65,7 +65,7 @@ class Request:
 
 
 def _span(span: Range) -> str:
-    return f"{span[0]:,}-{span[1]:,}"
+    return f"{span[0]:,}-{span[1]:,}" if span[0] < span[1] else f"{span[0]:,}"
 
 
 def requests(load: Load, seed: int, client: int = 0) -> Iterator[Request]:

@@ -72,8 +72,8 @@ def _one(one: Outcome) -> Iterator[str]:
             yield f"- {found['rule']}: {found['severity']}, confidence {found['confidence']}. {found['summary']}"
     if one.advice is not None and not one.fault.healthy:
         part = one.advice.recommendation
-        yield f"- First recommendation: `{one.advice.said}` (now {part['current']}; computed from: "
-        yield f"  {part['computed_from']}). {part['why']}"
+        now, how = part["current"], part["computed_from"]
+        yield f"- First recommendation: `{one.advice.said}` (now {now}; computed from: {how}). {part['why']}"
     if one.verification is not None:
         yield f"- `palanca verify`: {one.verdict}: {one.verification['why']}"
         yield f"- Found after: {', '.join(found['rule'] for found in one.findings_after or ()) or 'nothing'}"

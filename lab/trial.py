@@ -80,7 +80,7 @@ class Outcome:
             "serve_after": shlex.join(self.line_after) if self.line_after else None,
             "load_after": self.load_after.said() if self.load_after else None,
             "verdict": self.verdict or None, "verification": self.verification,
-            "findings_after": self.findings_after, "cured": self.cured,
+            "findings_after": self.findings_after, "cured": None if self.fault.healthy else self.cured,
             "client": {
                 "before": asdict(self.before) if self.before else None,
                 "after": asdict(self.after) if self.after else None,
