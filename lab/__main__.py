@@ -30,6 +30,9 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="list the faults, and do nothing")
     parser.add_argument("--out", metavar="FOLDER", type=Path, default=OUT, help="folder for report and recordings")
     parser.add_argument("--seed", metavar="N", type=int, default=SEED, help="another load of the same kind")
+    parser.add_argument(
+        "--warm", action="store_true", help="before a change too, judge no process of less than 2 minutes"
+    )
     given = parser.parse_args()
     chosen = [one for one in FAULTS if not given.only or one.name in given.only]
     if given.list:
@@ -41,7 +44,7 @@ def main() -> int:
     environment = cached()
     environment.setup()
     given.out.mkdir(parents=True, exist_ok=True)
-    trial, outcomes = Trial(environment, given.out.resolve(), given.seed), list[Outcome]()
+    trial, outcomes = Trial(environment, given.out.resolve(), given.seed, warm=given.warm), list[Outcome]()
     began = time.time()
     for one in chosen:
         outcomes.append(trial.run(one))

@@ -25,6 +25,8 @@ PERIOD_S = 48.0
 """Compared on each side: six batches of four scrapes."""
 RAMP_S = 32.0
 """At the begin of a load, until it is what it stays."""
+SPARE_S = 6.0
+"""Between the begin of the process and what it says of it, and between the last scrape and the end."""
 LOUD = frozenset({"warning", "critical"})
 
 
@@ -92,8 +94,10 @@ class Outcome:
 class Trial:
     """Runs one fault in a folder of its own, and leaves there a recording and logs."""
 
-    def __init__(self, environment: Environment, out: Path, seed: int) -> None:
+    def __init__(self, environment: Environment, out: Path, seed: int, *, warm: bool = False) -> None:
+        """``warm``: leave out before what ``palanca verify`` leaves out after, the first minutes of the process."""
         self._environment, self._out, self._seed = environment, out, seed
+        self._cold = WARM_UP_S if warm else 0.0
 
     def run(self, fault: Fault) -> Outcome:
         """Break, diagnose, treat, verify."""
@@ -119,7 +123,7 @@ class Trial:
     def _trial(self, outcome: Outcome, url: str, port: int) -> None:
         fault = outcome.fault
         say(f"{fault.name}: {shlex.join(fault.flags)}")
-        run = self._load(outcome.line, fault.load, port, "before", RAMP_S + PERIOD_S, 0.0)
+        run = self._load(outcome.line, fault.load, port, "before", self._cold)
         outcome.before = figures(run, PERIOD_S)
         diagnosis = self._diagnose(outcome, url, run.end, outcome.line)
         outcome.findings = found(diagnosis)
@@ -133,20 +137,21 @@ class Trial:
             return
         say(f"{fault.name}: {outcome.advice.finding['rule']}: {outcome.advice.said}")
         outcome.line_after, outcome.load_after = treated.arguments, treated.load
-        run = self._load(treated.arguments, treated.load, port, "after", RAMP_S + PERIOD_S, WARM_UP_S)
+        run = self._load(treated.arguments, treated.load, port, "after", WARM_UP_S)
         outcome.after = figures(run, PERIOD_S)
         diagnosis = self._diagnose(outcome, url, run.end, treated.arguments, "--window", f"{PERIOD_S:g}s")
         outcome.findings_after = found(diagnosis)
         outcome.verification = self._verify(outcome, url, str(outcome.advice.finding["rule"]))
         say(f"{fault.name}: {outcome.verdict}: {outcome.verification['why']}")
 
-    def _load(self, line: tuple[str, ...], load: Load, port: int, name: str, seconds: float, warm_up: float) -> Run:
-        """Serve and send a load, for so many seconds and at least ``PERIOD_S`` beyond the warm-up of the process."""
+    def _load(self, line: tuple[str, ...], load: Load, port: int, name: str, cold: float) -> Run:
+        """Serve and send a load: its ramp and a period, and a period beyond the first ``cold`` s of the process."""
         log = self._out / "work" / f"{name}.log"
         began = time.time()
         with vllm(self._environment, line, port, log):
-            say(f"  up after {time.time() - began:.0f} s")
-            until = max(time.time() + seconds, began + warm_up + PERIOD_S + 6 if warm_up else 0.0)
+            now = time.time()
+            say(f"  up after {now - began:.0f} s")
+            until = max(now + RAMP_S + PERIOD_S, began + cold + PERIOD_S + SPARE_S)
             return asyncio.run(send(port, NAME, load, self._seed, until))
 
     def _diagnose(self, outcome: Outcome, url: str, moment: float, line: tuple[str, ...], *more: str) -> dict[str, Any]:
