@@ -19,7 +19,7 @@ DEV := $(VENV)/.dev
 METADATA := pyproject.toml service/palanca/__init__.py
 COMPILE := $(BIN)/uv pip compile --quiet --no-config --universal --generate-hashes --no-emit-index-url --no-header
 
-.PHONY: help setup run demo tools lint format test unit deploy-check bench compat pictures wheel-test lock clean
+.PHONY: help setup run demo tools lint format test unit deploy-check bench compat lab pictures wheel-test lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,10 @@ compat: $(DEV) ## Try every release of Prometheus, Alertmanager and VictoriaMetr
 	@.ci/test-tools
 	@.ci/back-ends
 	PATH="$(TEST_TOOLS):$$PATH" $(BIN)/python -m pytest compat $(ARGS)
+
+lab: $(DEV) ## Break a real vLLM on the CPU, follow palanca's advice, and see whether it helped: by hand, about 35 minutes
+	@.ci/test-tools
+	PATH="$(TEST_TOOLS):$$PATH" $(BIN)/python -m lab $(ARGS)
 
 pictures: $(DEV) ## Take the pictures of the documents anew, of a replayed incident
 	PATH="$(TEST_TOOLS):$$PATH" $(BIN)/python -m bench.pictures

@@ -42,6 +42,11 @@ NONE = [float("nan")]
             (225.0, 225.0),
             "the engines were replaced",
         ),
+        (
+            [{"uptime": NONE * 5 + UP[:25] + UP[:11], "running_now": NONE * 5 + [1.0] * 34 + NONE * 2}],
+            (150.0, 150.0),
+            "the process restarted",
+        ),
     ],
 )  # fmt: skip
 def test_a_change_is_found(engines: list[dict[str, list[float]]], back: tuple[float, float], how: str) -> None:
@@ -59,10 +64,12 @@ def test_a_change_is_found(engines: list[dict[str, list[float]]], back: tuple[fl
         [{"counter_resets": 0.0}],
         [{"running_now": NONE * 5 + [1.0] * 36}],
         [{"running_now": [1.0] * 36 + NONE * 5}],
+        [{"running_now": NONE * 5 + [1.0] * 30 + NONE * 6}],
+        [{"running_now": NONE * 5 + [1.0] * 30 + NONE * 6}, {"running_now": NONE * 5 + [1.0] * 36}],
     ],
 )
 def test_no_change(engines: list[dict[str, object]]) -> None:
-    """Engines that only came, or only went, and processes that only ran on are none."""
+    """Engines that only came, or only went, and processes that only ran on are none; none replaces itself."""
     assert find_change(made_readings(*engines)) is None  # type: ignore[arg-type]
 
 

@@ -108,20 +108,25 @@ def _rises(
 
 
 def _replacements(readings: Readings) -> set[tuple[float, str]]:
-    """Moments at which an engine appeared in a configuration scope of which another engine disappeared."""
+    """Moments at which an engine appeared in a configuration scope of which another, older engine disappeared."""
     running = readings.signals["running_now"].values if "running_now" in readings.signals else np.empty((0, 0))
-    appeared: dict[tuple[str, ...], list[float]] = {}
-    gone: set[tuple[str, ...]] = set()
+    appeared: dict[tuple[str, ...], list[int]] = {}
+    gone: dict[tuple[str, ...], list[int]] = {}
     for row, values in enumerate(running):
         there = np.flatnonzero(np.isfinite(values))
         if not there.size:
             continue
         scope = scope_of(readings.targets[row])
         if there[0] > 0:
-            appeared.setdefault(scope, []).append(float(readings.times[there[0]]))
+            appeared.setdefault(scope, []).append(int(there[0]))
         if there[-1] < len(values) - 1:
-            gone.add(scope)
-    return {(moment, "the engines were replaced") for scope in gone for moment in appeared.get(scope, ())}
+            gone.setdefault(scope, []).append(int(there[0]))
+    return {
+        (float(readings.times[step]), "the engines were replaced")
+        for scope, steps in appeared.items()
+        for step in steps
+        if min(gone.get(scope, [step])) < step
+    }
 
 
 def warm_up(e2e_mean: float | None = None) -> float:
