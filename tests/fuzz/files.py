@@ -105,7 +105,7 @@ def settings_of_ours() -> Iterator[bytes]:
         b"sources: [{name: a, prometheus: 'http://a:1', match: {job: x}, headers: {X-A: b}}]\n"
         b"targets: [{match: {model_name: m}, slo: {ttft_p99: 0.8}, gpu: h100-sxm, serve_args: '--max-num-seqs 64'}]\n"
         b"thresholds: [{match: {}, rules: {kv-cache-saturated: {full: 0.9}}}]\nhistory: {retention: 30d}\n"
-        b"notify: {slack: [{name: s, webhook_file: /none}], routes: [{to: [s], match: {severity: critical}}]}\n"
+        b"notify: {slack: [{name: s, token_file: /none, channel: C1}], routes: [{to: [s], match: {severity: critical}}]}\n"
     )
 
 
