@@ -285,4 +285,6 @@ def _samples(row: Mapping[str, Any]) -> tuple[Any, Any]:
         raise _AnswerError(f"a value that is no pair of time and number: {_short(row)}") from None
     if not times.size:
         raise _AnswerError(f"a series without a sample: {_short(row)}")
+    if (np.diff(times) < 0).any():
+        raise _AnswerError(f"a series whose times go backwards: {_short(row)}")
     return times, values
