@@ -12,14 +12,21 @@ from __future__ import annotations
 import argparse
 import hashlib
 import re
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.fuzz.entry import Entry
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / ".fuzz"
 LONGEST_INPUT = 20_000
+LONGEST_WORD = 60
+"""Of a word in a dictionary of libFuzzer."""
 LONGEST_S, MOST_MIB = 20, 2048
 _PROGRESS = re.compile(r"^#(\d+)\s.*\bcov: (\d+) ft: (\d+) corp: (\d+)", re.MULTILINE)
 _FOUND = re.compile(r"Test unit written to (\S+)")
@@ -36,16 +43,14 @@ class Done:
     log: str
 
 
-def folder_of(name: str) -> Path:
+def folder_of(entry: Entry) -> Path:
     """Folder of an entry point, with its seeds and words."""
-    from tests.fuzz.entries import ENTRIES  # noqa: PLC0415  not before the imports of a guided process
-
-    folder = KEPT / name
+    folder = KEPT / entry.name
     (folder / "corpus").mkdir(parents=True, exist_ok=True)
-    for seed in ENTRIES[name].seeds():
+    for seed in entry.seeds():
         body = seed[:LONGEST_INPUT]
         (folder / "corpus" / hashlib.sha256(body).hexdigest()[:16]).write_bytes(body)
-    words = ["".join(f"\\x{one:02x}" for one in word.encode()) for word in ENTRIES[name].words if len(word) < 60]  # noqa: PLR2004  libFuzzer's own limit is 64
+    words = ["".join(f"\\x{one:02x}" for one in word.encode()) for word in entry.words if len(word) < LONGEST_WORD]
     (folder / "words.dict").write_text("".join(f'"{word}"\n' for word in words), encoding="ascii")
     return folder
 
@@ -58,25 +63,41 @@ def guided(name: str, options: list[str]) -> None:
         from tests.fuzz.entries import ENTRIES  # noqa: PLC0415  what is imported here is watched
 
     run = ENTRIES[name].run
-    atheris.Setup([sys.argv[0], *options], lambda data: run(data) and None)
+
+    def one(data: bytes) -> None:
+        signal.setitimer(signal.ITIMER_REAL, LONGEST_S)
+        run(data)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+    atheris.Setup([sys.argv[0], *options], one)
+    signal.signal(signal.SIGALRM, _late)
     atheris.Fuzz()
+
+
+class _LateError(BaseException):
+    """An input took too long; nothing that handles errors may catch it."""
+
+
+def _late(*_: object) -> None:
+    raise _LateError
 
 
 def fuzzed(name: str, seconds: int) -> Done:
     """Run an entry point for so long in a process of its own."""
-    folder = folder_of(name)
+    from tests.fuzz.entries import ENTRIES  # noqa: PLC0415  not before the imports of a guided process
+
+    folder = folder_of(ENTRIES[name])
     options = [
-        str(folder / "corpus"), f"-dict={folder / 'words.dict'}", f"-artifact_prefix={folder}/",
-        f"-max_total_time={seconds}", f"-max_len={LONGEST_INPUT}", f"-timeout={LONGEST_S}",
+        str(folder / "corpus"), f"-artifact_prefix={folder}/",
+        f"-max_total_time={seconds}", f"-max_len={LONGEST_INPUT}", "-timeout=0",
         f"-rss_limit_mb={MOST_MIB}", "-verbosity=1",
     ]  # fmt: skip
+    options += [f"-dict={folder / 'words.dict'}"] if ENTRIES[name].words else []
     command = [sys.executable, "-m", "fuzz.guided", "--guided", name, "--", *options]
     done = subprocess.run(command, check=False, capture_output=True, text=True, errors="replace", cwd=ROOT)
     log = done.stdout + done.stderr
     (folder / "log").write_text(log, encoding="utf-8")
-    tried, edges, _, kept = max(
-        (tuple(map(int, found)) for found in _PROGRESS.findall(log)), default=(0, 0, 0, 0)
-    )
+    tried, edges, _, kept = max((tuple(map(int, found)) for found in _PROGRESS.findall(log)), default=(0, 0, 0, 0))
     found = _FOUND.search(log)
     broken = found[1] if found else None if done.returncode == 0 else f"it ended with {done.returncode}"
     return Done(tried, edges, kept, broken, log)

@@ -29,7 +29,7 @@ class _Loader(yaml.SafeLoader):
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002  as in the base
         """Read one node. Raises ``yaml.YAMLError``."""
         try:
-            return super().construct_object(node, deep)  # type: ignore[no-untyped-call]
+            return super().construct_object(node, deep)
         except (ValueError, LookupError, AttributeError) as error:  # !!int x, !!bool x, 2024-99-99
             said = f"{node.value!r} cannot be read: {error}; quote it"
             raise yaml.constructor.ConstructorError(None, None, said, node.start_mark) from None
@@ -81,7 +81,7 @@ def find(path: Path) -> list[ServeCommand]:
         message = f"--manifest {path}: larger than {_LARGEST} bytes"
         raise UsageError(message)
     try:
-        return [one for document in yaml.load_all(raw, _Loader) for one in _servers(document)]  # noqa: S506  a safe one
+        return [one for document in yaml.load_all(raw, _Loader) for one in _servers(document)]
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""

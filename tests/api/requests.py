@@ -64,7 +64,7 @@ def _tried(
     failures: list[str],
 ) -> set[int]:
     statuses: set[int] = set()
-    looked = schemathesis.checks.CHECKS.get_by_names(list(checks))
+    looked: list[Any] = [*schemathesis.checks.CHECKS.get_by_names(list(checks))]
 
     @hypothesis.seed(choice[0])
     @choice[1]

@@ -44,9 +44,7 @@ def application() -> World:
 
 def webhook(body: bytes) -> bool:
     """Send bytes as Alertmanager sends a group."""
-    answer = application().send(
-        "POST", "/api/v1/alertmanager", headers={"Content-Type": "application/json"}, body=body
-    )
+    answer = application().send("POST", "/api/v1/alertmanager", headers={"Content-Type": "application/json"}, body=body)
     return _documented(answer.status, answer.get("Content-Type"), answer.body, {200, 400, 413, 422})
 
 
@@ -89,9 +87,12 @@ def queries() -> Iterator[bytes]:
     """Return queries that every route takes in part."""
     for number in range(len(PATHS)):
         yield bytes([number])
-        yield bytes([number]) + urlencode(
-            [("model", "llama"), ("match", "job=vllm"), ("severity", "critical"), ("limit", "2"), ("offset", "1")]
-        ).encode()
+        yield (
+            bytes([number])
+            + urlencode(
+                [("model", "llama"), ("match", "job=vllm"), ("severity", "critical"), ("limit", "2"), ("offset", "1")]
+            ).encode()
+        )
         yield bytes([number]) + urlencode([("time", "-30m"), ("instance", "vllm-0:8000"), ("q", "kv")]).encode()
     yield bytes([PATHS.index("/size")]) + b"reference=llama-3.1-8b&gpu=h100-sxm&gpus=2&users=10&context=4096"
 

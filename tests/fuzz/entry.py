@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from palanca.errors import PalancaError
-
 LONGEST_MESSAGE = 20_000
 
 
@@ -30,7 +28,7 @@ class Entry:
     words: tuple[str, ...] = field(default=())
 
 
-def told(error: PalancaError, place: str) -> bool:
+def told(error: Exception, place: str) -> bool:
     """Check what an error says: where, something, and not without end. Returns False, since nothing was accepted."""
     text = str(error)
     assert text.startswith(place), text[:LONGEST_MESSAGE]

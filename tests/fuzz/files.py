@@ -29,13 +29,15 @@ YAML_WORDS = (
 )  # fmt: skip
 
 
-def placed(faults: tuple[Fault, ...], path: Path) -> None:
-    """Check that every fault names its file and a place that can be."""
+def placed(faults: tuple[Fault, ...], path: Path, least: int = 1) -> bool:
+    """Check that there are faults, and that each names its file and a place that can be. Returns False."""
+    assert len(faults) >= least
     for fault in faults:
         assert str(path) in str(fault)
         assert fault.message.strip()
         assert fault.line >= 0
         assert fault.column >= 0
+    return False
 
 
 @cache
@@ -50,9 +52,7 @@ def rule_file(text: bytes) -> bool:
     try:
         load_catalogue([_rules()])
     except RuleFileError as error:
-        assert error.faults
-        placed(error.faults, _rules())
-        return False
+        return placed(error.faults, _rules())
     return True
 
 
@@ -68,8 +68,7 @@ def linted_file(text: bytes) -> bool:
     try:
         source = read_text("rules.yml", text)
     except RuleFileError as error:
-        placed(error.faults, Path("rules.yml"))
-        return False
+        return placed(error.faults, Path("rules.yml"))
     lines = text.count(b"\n") + text.count(b"\r") + 1
     for one in lint([source], vocabulary()).findings:
         assert 1 <= one.line <= lines + 1
@@ -92,7 +91,7 @@ def settings_file(text: bytes) -> bool:
     path.write_bytes(text)
     made = examine(path, {})
     checked = check_all(made)
-    placed((*made.faults, *checked.faults), path)
+    placed((*made.faults, *checked.faults), path, 0)
     assert isinstance(yaml.safe_load(show(made)), dict)
     return not made.faults
 
@@ -105,7 +104,8 @@ def settings_of_ours() -> Iterator[bytes]:
         b"sources: [{name: a, prometheus: 'http://a:1', match: {job: x}, headers: {X-A: b}}]\n"
         b"targets: [{match: {model_name: m}, slo: {ttft_p99: 0.8}, gpu: h100-sxm, serve_args: '--max-num-seqs 64'}]\n"
         b"thresholds: [{match: {}, rules: {kv-cache-saturated: {full: 0.9}}}]\nhistory: {retention: 30d}\n"
-        b"notify: {slack: [{name: s, token_file: /none, channel: C1}], routes: [{to: [s], match: {severity: critical}}]}\n"
+        b"notify: {slack: [{name: s, token_file: /none, channel: C1}], "
+        b"routes: [{to: [s], match: {severity: critical}}]}\n"
     )
 
 

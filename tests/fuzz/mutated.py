@@ -10,7 +10,7 @@ from tests.fuzz.entries import ENTRIES
 
 LONGEST = 12_000
 """Bytes of a seed that is edited."""
-ODD = tuple(bytes([one]) for one in (0, 9, 10, 13, 27, 32, 34, 39, 92, 127, 128, 192, 237, 255)) + (b"\xed\xa0\x80",)
+ODD = (*(bytes([one]) for one in (0, 9, 10, 13, 27, 32, 34, 39, 92, 127, 128, 192, 237, 255)), b"\xed\xa0\x80")
 
 
 @cache
@@ -24,7 +24,7 @@ def seeds(name: str) -> tuple[bytes, ...]:
 @st.composite
 def edited(draw: Any, name: str) -> bytes:  # noqa: ANN401  hypothesis' own
     """Cut, double, move or change parts of a seed, and put words of the format in."""
-    made = draw(st.sampled_from(seeds(name)))
+    made: bytes = draw(st.sampled_from(seeds(name)))
     pieces = st.sampled_from([*(word.encode() for word in ENTRIES[name].words), *ODD]) | st.binary(max_size=4)
     for _ in range(draw(st.integers(0, 4))):
         start = draw(st.integers(0, len(made)))

@@ -1,4 +1,4 @@
-"""A whole diagnosis over the answers of a real server, changed at random: an error of palanca's, or a sound document."""
+"""A whole diagnosis over the answers of a real server, changed at random: palanca's own error, or a sound document."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from copy import deepcopy
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,7 +45,7 @@ class Remembering(Wire):
         self.known: dict[tuple[str, bytes], Json] = {}
         self.change: Callable[[Json], Json | bytes] = lambda document: document
 
-    def send(self, request: requests.PreparedRequest, *_: Any, **__: Any) -> requests.Response:  # type: ignore[override]
+    def send(self, request: requests.PreparedRequest, *_: object, **__: object) -> requests.Response:
         assert request.url is not None
         asked = request.body if isinstance(request.body, bytes) else (request.body or "").encode()
         key = request.url, asked
@@ -123,12 +122,14 @@ def test_the_order_does_not_matter(wire: Remembering, dice: Any) -> None:  # noq
 
 # --- anything at all ---------------------------------------------------------------------------------
 
-JUNK = st.sampled_from([
+JUNK: st.SearchStrategy[Json] = st.sampled_from([
     None, True, 0, -1, 1e308, -1e308, 1e18, float("nan"), float("inf"), "", "NaN", "+Inf", "-Inf", "-0", "1e400",
     "1e308", "-7", "0.1e-400", [], {}, [[]], [1], {"a": 1}, "\ud800", "x" * 70_000, "0x1", "1_0", "é\n\0", 10**400,
 ])  # fmt: skip
 LABELS = st.sampled_from(["job", "instance", "model_name", "engine", "le", "__name__", "", "é", "pid", "version"])
-TEXTS = st.sampled_from(["", "vllm", "127.0.0.1:8000", "0", "+Inf", "NaN", "1", "\ud800", "a\nb", "vllm:kv_cache_usage"])
+TEXTS = st.sampled_from(
+    ["", "vllm", "127.0.0.1:8000", "0", "+Inf", "NaN", "1", "\ud800", "a\nb", "vllm:kv_cache_usage"]
+)
 
 
 @st.composite
@@ -178,7 +179,7 @@ def changes(draw: Any) -> Callable[[Json], Json | bytes]:  # noqa: ANN401  hypot
         node,
         in_row(lambda found: values(found, junk)),
         in_row(lambda found: values(found, str(number))),
-        in_row(lambda found: later(found)),
+        in_row(later),
         in_row(lambda found: found["metric"].update({label: text})),
         in_row(lambda found: found["metric"].pop(label, None)),
         in_row(lambda found: found["values"].reverse() if "values" in found else None),
@@ -186,7 +187,7 @@ def changes(draw: Any) -> Callable[[Json], Json | bytes]:  # noqa: ANN401  hypot
         lambda document: {**document, "data": {**document["data"], "result": rows_of(document) * 2}},
         lambda document: {**document, "warnings": junk, "infos": [junk]},
         lambda document: json.dumps(document).encode()[: int(share * 500)],
-        lambda document: json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\xff" * int(share),
+        lambda document: json.dumps(document).encode() + b"\xff",
     ]))  # fmt: skip
     return made
 

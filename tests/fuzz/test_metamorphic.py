@@ -16,9 +16,9 @@ from tests.fuzz.profile import examples
 from tests.fuzz.sources import pages, rows
 from tests.recorded import AT
 
+from palanca.diagnosis import diagnose
 from palanca.model import SourceInfo
 from palanca.poll import Opened, Question, grid_for, readings_for
-from palanca.diagnosis import diagnose
 from palanca.render.document import to_json
 from palanca.signals.samples import SampleReader
 from palanca.signals.store import SampleStore

@@ -30,6 +30,12 @@ def text_of(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
+def within(column: int, text: str) -> bool:
+    """Check that a column is one of a text."""
+    assert 0 <= column <= len(text)
+    return True
+
+
 def matcher(data: bytes) -> bool:
     """Take ``LABEL=VALUE`` from the command line and from a query; PromQL then says the same."""
     text = text_of(data)
@@ -62,8 +68,7 @@ def duration(data: bytes) -> bool:
     try:
         seconds = moments.seconds(text_of(data))
     except ValueError as error:
-        assert "duration" in str(error) or "100 years" in str(error)
-        return False
+        return told(error, "")
     assert seconds == moments.seconds(moments.duration(seconds))
     return True
 
@@ -73,8 +78,7 @@ def unit(data: bytes) -> bool:
     try:
         made = Unit.parse(text_of(data))
     except ValueError as error:
-        assert str(error)
-        return False
+        return told(error, "")
     assert made == Unit.parse(str(made))
     return True
 
@@ -85,8 +89,7 @@ def expression(data: bytes) -> bool:
     try:
         node = expressions.parse(text)
     except expressions.ExpressionError as error:
-        assert 0 <= error.column <= len(text)
-        return False
+        return told(error, "") or not within(error.column, text)
     again = expressions.text(node)
     assert again == expressions.text(expressions.parse(again))
     units = {name: spec.unit for name, spec in shipped().signals.items()}
@@ -100,8 +103,7 @@ def promql_text(data: bytes) -> bool:
     try:
         tree = parse_promql(data.decode("utf-8", "replace"))
     except PromQLSyntaxError as error:
-        assert str(error)
-        return False
+        return told(error, "")
     assert all(isinstance(one.start, int) for one in selectors(tree))
     return True
 
@@ -117,8 +119,7 @@ def serve_arguments(data: bytes) -> bool:
     try:
         made = command_line.changed(text, ARGUMENT, command_line.switches(shipped()))
     except UsageError as error:
-        assert str(error)
-        return True
+        return not told(error, "")
     assert made is not None
     assert made.count(ARGUMENT) == 1
     kept = parse_serve_args(made)
