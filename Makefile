@@ -20,7 +20,7 @@ FUZZ := $(VENV)/.fuzz
 METADATA := pyproject.toml service/palanca/__init__.py
 COMPILE := $(BIN)/uv pip compile --quiet --no-config --universal --generate-hashes --no-emit-index-url --no-header
 
-.PHONY: help setup run demo tools lint format test unit deploy-check bench fuzz compat pictures wheel-test lock clean
+.PHONY: help setup run demo tools lint format test unit deploy-check bench fuzz soak compat pictures wheel-test lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +77,11 @@ fuzz: $(FUZZ) ## Fuzz every entry point, guided by coverage, and the API of a ru
 	PATH="$(TEST_TOOLS):$$PATH" $(BIN)/python -m fuzz.service --seconds $(SECONDS)
 
 fuzz: SECONDS ?= 60
+
+soak: $(DEV) ## Faults at random around a real service: nothing lost, doubled or leaked? (MINUTES=30, SEED=7)
+	PATH="$(TEST_TOOLS):$$PATH" $(BIN)/python -m soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
+soak: MINUTES ?= 30
 
 compat: $(DEV) ## Try every release of Prometheus, Alertmanager and VictoriaMetrics: by hand, about 45 minutes
 	@.ci/test-tools

@@ -47,7 +47,7 @@ class Clock:
 
 def asked(url: str) -> Any:  # noqa: ANN401  JSON
     """Ask a server for JSON."""
-    with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310  an address of this machine
+    with urllib.request.urlopen(url, timeout=5) as answer:
         return json.load(answer)
 
 

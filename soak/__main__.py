@@ -24,11 +24,9 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from tests.servers import tool
-
 from soak import checks
 from soak.engines import live
-from soak.faults import OF_ALERTMANAGER, OF_PALANCA, OF_PROMETHEUS, OF_THE_DISK, Log, inject
+from soak.faults import OF_ALERTMANAGER, OF_PALANCA, OF_PROMETHEUS, OF_SLACK, OF_THE_DISK, Log, inject
 from soak.watch import Seen, longest_life, look, watch
 from soak.world import DOWN, RULE, TITLE, World, build, until
 
@@ -36,6 +34,12 @@ SETTLE_S = 240.0
 SPARED = (0.2, 0.85)
 """Between these shares of the time palanca is not killed, so that one life is long enough to look for leaks."""
 LEAST_LIFE_S = 300.0
+AGAIN_S = 35.0
+"""After an outage of Slack of half a minute: until it is tried again (1 s, 2 s, 4 s ... 16 s)."""
+EPISODES = """
+SELECT e.began, e.ended FROM palanca_episodes e JOIN palanca_targets t ON t.id = e.target_id
+WHERE e.rule = ? AND t.labels LIKE ? ORDER BY e.began
+"""
 MODEL = re.compile(r"model-\d+")
 
 
@@ -49,7 +53,7 @@ class Report:
     def say(self, text: str) -> None:
         """Add a line, and print it at once."""
         self.lines.append(text)
-        print(text, flush=True)  # noqa: T201  a report
+        print(text, flush=True)
 
 
 def soak(seconds: float, seed: int, engines: int, folder: Path) -> Report:
@@ -78,14 +82,13 @@ def _run(world: World, seed: int, seconds: float, log: Log, seen: Seen) -> None:
     begin = time.monotonic()
     low, high = (begin + share * seconds for share in SPARED)
     threads = [
-        threading.Thread(target=live, args=(one, random.Random(f"{seed} {one.model}"), over))  # noqa: S311  no secret
-        for one in world.engines
+        threading.Thread(target=live, args=(one, random.Random(f"{seed} {one.model}"), over)) for one in world.engines
     ]
     failed: list[BaseException] = []
 
     def injecting() -> None:
         try:
-            inject(world, random.Random(f"{seed} faults"), over, log, lambda now: low < now < high)  # noqa: S311
+            inject(world, random.Random(f"{seed} faults"), over, log, lambda now: low < now < high)
         except BaseException as error:  # noqa: BLE001  told in the thread that waits
             failed.append(error)
 
@@ -111,7 +114,7 @@ def _settled(world: World, seen: Seen) -> bool:
     look(world, Log(), seen)
     ours = [one for one in seen.messages.values() if _model(one.title, TITLE) or _model(one.title, DOWN)]
     waiting = world.query("SELECT count(*) FROM palanca_outbox WHERE pending")
-    started = world.query(f"SELECT count(*) FROM palanca_episodes WHERE rule = '{RULE}' AND ended IS NULL")
+    started = world.query("SELECT count(*) FROM palanca_episodes WHERE rule = ? AND ended IS NULL", RULE)
     return [(0,)] == waiting == started and all(one.over is not None for one in ours)
 
 
@@ -126,18 +129,11 @@ def _judge(world: World, log: Log, seen: Seen, report: Report) -> None:
     (world.folder / "record.json").write_text(json.dumps(raw, default=asdict, indent=1), encoding="utf-8")
     report.say(f"faults injected: {dict(sorted(Counter(one.kind for one in log.done).items()))}")
     blind = log.blind((*OF_PROMETHEUS, *OF_PALANCA, *OF_THE_DISK))
-    untold = [(begin, end + 60.0) for begin, end in log.blind(tuple({one.kind for one in log.done}))]
+    untold = log.blind((*OF_SLACK, *OF_PROMETHEUS, *OF_PALANCA, *OF_THE_DISK, *OF_ALERTMANAGER), AGAIN_S)
     total = Counter[str]()
     for engine in world.engines:
         truth = engine.spans()
-        known = [
-            checks.Known(began, ended)
-            for began, ended in world.query(
-                "SELECT e.began, e.ended FROM palanca_episodes e JOIN palanca_targets t ON t.id = e.target_id "
-                f"WHERE e.rule = '{RULE}' AND t.labels LIKE '%\"{engine.model}\"%' AND e.began IS NOT NULL "
-                "ORDER BY e.began"
-            )
-        ]
+        known = [checks.Known(began, ended) for began, ended in world.query(EPISODES, RULE, f'%"{engine.model}"%')]
         told = [one for one in seen.messages.values() if _model(one.title, TITLE) == engine.model]
         down = [one for one in seen.messages.values() if _model(one.title, DOWN) == engine.model]
         summarised = sum(one.count(engine.model) for one in seen.summaries)
@@ -164,20 +160,25 @@ def _judge(world: World, log: Log, seen: Seen, report: Report) -> None:
         grown, figures = checks.leaks(life)
         report.wrong += grown
         report.say("longest life of palanca: " + ", ".join(f"{name} {value:,.1f}" for name, value in figures.items()))
-    errors = [line for line in world.programs.log("palanca").splitlines() if "Traceback" in line or '"exception"' in line]
+    errors = [
+        line for line in world.programs.log("palanca").splitlines() if "Traceback" in line or '"exception"' in line
+    ]
     report.wrong += [f"the log of palanca has {len(errors)} tracebacks: {errors[0][:1500]}"] if errors else []
-    report.wrong += [f"the database is damaged: {found}" for found in world.query("PRAGMA integrity_check") if found != ("ok",)]
+    report.wrong += [
+        f"the database is damaged: {found}" for found in world.query("PRAGMA integrity_check") if found != ("ok",)
+    ]
 
 
 def main() -> None:
     """Soak, and print the report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=30.0)
-    parser.add_argument("--seed", type=int, default=random.randrange(10**6))  # noqa: S311  no secret
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     parser.add_argument("--engines", type=int, default=4)
-    parser.add_argument("--keep", type=Path, help="an empty folder for logs, database and report; without it nothing stays")
+    parser.add_argument(
+        "--keep", type=Path, help="an empty folder for logs, database and report; without it nothing stays"
+    )
     arguments = parser.parse_args()
-    tool("prometheus"), tool("alertmanager")
     with ExitStack() as stack:
         folder = arguments.keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="palanca-soak-")))
         folder.mkdir(parents=True, exist_ok=True)

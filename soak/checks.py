@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -44,12 +45,15 @@ def seen(begin: float, end: float, blind: Sequence[Stretch]) -> float:
 
 
 def _late(moment: float, blind: Sequence[Stretch]) -> float:
-    """Moment until which something may be noticed that was so at a moment."""
-    at = moment
+    """Moment until which something may be noticed that was so at a moment: after so long in which it could be."""
+    at, left = moment, LATE_S
     for start, stop in sorted(blind):
-        if start <= at + LATE_S:
-            at = max(at, stop)
-    return at + LATE_S
+        if stop > at:
+            if start - at >= left:
+                break
+            left -= max(start - at, 0.0)
+            at = stop
+    return at + left
 
 
 def episodes(name: str, truth: Sequence[Span], known: Sequence[Known], blind: Sequence[Stretch]) -> list[str]:
@@ -83,14 +87,16 @@ def episodes(name: str, truth: Sequence[Span], known: Sequence[Known], blind: Se
     return wrong
 
 
-def messages(name: str, told: Sequence[Shown], known: Sequence[Known], summarised: int, slack_away: Sequence[Stretch]) -> list[str]:
+def messages(
+    name: str, told: Sequence[Shown], known: Sequence[Known], summarised: int, slack_away: Sequence[Stretch]
+) -> list[str]:
     """Compare what people saw of one problem with its episodes; what is wrong.
 
     One message an episode; episodes of which people could not be told in time are in a summary, or share a message.
     """
     wrong = []
     told = sorted(told, key=lambda one: one.came)
-    for one, after in zip(told, told[1:], strict=False):
+    for one, after in pairwise(told):
         if one.over is None or after.came < one.over:
             wrong.append(f"{name}: a second message at {after.came:.0f} while the one of {one.came:.0f} was open")
     wrong += [f"{name}: the message of {one.came:.0f} was never resolved" for one in told if one.over is None]

@@ -28,7 +28,7 @@ class Span:
 
 @dataclass
 class Engine:
-    """One engine with a model of its own; answers ``/metrics`` as its state is. ``truth`` are the spans that are over."""
+    """One engine with a model of its own, whose page is as its state. ``truth`` are the spans that are over."""
 
     model: str
     state: State = "well"
@@ -51,6 +51,7 @@ class Engine:
             return [*self.truth, Span(self.state, self.since, time.time())]
 
     def __call__(self, request: Request) -> Reply:
+        """Answer a request."""
         if request.path != "/metrics":
             return Reply(404, b"{}")
         with self._lock:

@@ -38,9 +38,9 @@ class Log:
     now: str = ""
     since: float = 0.0
 
-    def blind(self, kinds: tuple[str, ...]) -> list[tuple[float, float]]:
+    def blind(self, kinds: tuple[str, ...], settled: float = SETTLED_S) -> list[tuple[float, float]]:
         """When faults of these kinds kept something from being seen, with the time to settle."""
-        return [(one.begin - 1.0, one.end + SETTLED_S) for one in self.done if one.kind in kinds]
+        return [(one.begin - 1.0, one.end + settled) for one in self.done if one.kind in kinds]
 
 
 def killed_program(name: str, number: signal.Signals, world: World, seconds: float, _: random.Random) -> None:
@@ -58,7 +58,9 @@ def stopped_prometheus(world: World, seconds: float, _: random.Random) -> None:
     world.programs.send("prometheus", signal.SIGCONT)
 
 
-def slack_answers(reply: Callable[[], tuple[int, str, dict[str, str]]], world: World, seconds: float, _: random.Random) -> None:
+def slack_answers(
+    reply: Callable[[], tuple[int, str, dict[str, str]]], world: World, seconds: float, _: random.Random
+) -> None:
     """Let Slack answer otherwise."""
     world.slack.failing = lambda _path: reply()
     time.sleep(seconds)
@@ -126,6 +128,7 @@ OF_PROMETHEUS = ("prometheus killed", "prometheus stopped")
 OF_PALANCA = ("palanca killed", "palanca ended")
 OF_THE_DISK = ("palanca's disk full",)
 OF_ALERTMANAGER = ("alertmanager killed",)
+OF_SLACK = ("slack 500", "slack 429", "slack hangs", "slack drops", "slack loses answers")
 LONGEST_S = {"palanca killed": 8.0, "palanca ended": 8.0}
 
 

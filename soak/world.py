@@ -38,7 +38,14 @@ when: kv_cache_usage_now > full
 for: 0s
 summary: "KV cache usage is {{kv_cache_usage_now}}."
 levers:
-  - {{lever: replicas, direction: none, order: 1, risk: low, why: It is a soak., effect: none, trade_off: none, no_value: an action}}
+  - lever: replicas
+    direction: none
+    order: 1
+    risk: low
+    why: It is a soak.
+    effect: none
+    trade_off: none
+    no_value: an action
 """
 SETTINGS = """
 interval: {interval}s
@@ -64,14 +71,19 @@ groups:
         annotations: {{{{summary: "{DOWN}"}}}}
 """
 ROUTES = """
-route: {{receiver: palanca, group_by: [alertname, model_name], group_wait: 1s, group_interval: 10s, repeat_interval: 4h}}
+route:
+  receiver: palanca
+  group_by: [alertname, model_name]
+  group_wait: 1s
+  group_interval: 10s
+  repeat_interval: 4h
 receivers: [{{name: palanca, webhook_configs: [{{url: '{palanca}/api/v1/alertmanager'}}]}}]
 """
 
 
 @dataclass
 class World:
-    """What runs, and where. ``ends`` are the exit codes of palanca that were not asked for."""
+    """What runs, and where."""
 
     folder: Path
     engines: list[Engine]
@@ -112,10 +124,10 @@ class World:
         new.write_text(text, encoding="utf-8")
         new.replace(self.folder / "palanca.yaml")
 
-    def query(self, text: str) -> list[Any]:
+    def query(self, text: str, *values: str) -> list[Any]:
         """Ask the database of the history."""
         with closing(sqlite3.connect(self.folder / "palanca.db", timeout=30)) as database:
-            return database.execute(text).fetchall()
+            return database.execute(text, values).fetchall()
 
 
 def until(condition: Callable[[], object], seconds: float, what: str) -> None:

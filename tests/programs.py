@@ -20,7 +20,11 @@ class Programs:
         """Start a program."""
         with (self._folder / f"{name}.log").open("ab") as log:
             self.running[name] = subprocess.Popen(
-                command, stdout=log, stderr=log, cwd=self._folder, env={**os.environ, "GOMAXPROCS": "1"} | (environ or {})
+                command,
+                stdout=log,
+                stderr=log,
+                cwd=self._folder,
+                env={**os.environ, "GOMAXPROCS": "1", **(environ or {})},
             )
 
     def pid(self, name: str) -> int:

@@ -7,7 +7,13 @@ from soak.checks import Known, episodes, leaks, messages, seen
 from soak.engines import Span
 from soak.watch import Shown, Usage
 
-TRUTH = [Span("well", 0, 100), Span("ill", 100, 200), Span("well", 200, 300), Span("ill", 300, 400), Span("well", 400, 600)]
+TRUTH = [
+    Span("well", 0, 100),
+    Span("ill", 100, 200),
+    Span("well", 200, 300),
+    Span("ill", 300, 400),
+    Span("well", 400, 600),
+]
 FOUND = [Known(104, 205), Known(306, 404)]
 
 
@@ -59,6 +65,7 @@ def test_messages_that_are_right() -> None:
     assert [] == messages("m", [shown(106, 207), shown(308, 406)], FOUND, 0, [])
     assert [] == messages("m", [shown(106, 406)], FOUND, 0, [])
     assert [] == messages("m", [shown(106, 207)], FOUND, 1, [])
+    assert [] == episodes("m", TRUTH, [FOUND[0], Known(306, 480)], [(390, 450)])
     assert [] == messages("m", [shown(230, 240), shown(308, 406)], FOUND, 0, [(100, 228)])
 
 
