@@ -16,10 +16,11 @@ WORKERS ?= 2
 
 RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
+FUZZ := $(VENV)/.fuzz
 METADATA := pyproject.toml service/palanca/__init__.py
 COMPILE := $(BIN)/uv pip compile --quiet --no-config --universal --generate-hashes --no-emit-index-url --no-header
 
-.PHONY: help setup run demo tools lint format test unit deploy-check bench compat lab pictures wheel-test lock clean
+.PHONY: help setup run demo tools lint format test unit deploy-check bench fuzz soak compat lab pictures wheel-test lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +72,17 @@ deploy-check: $(DEV) ## Render the Kubernetes manifests and verify the systemd u
 bench: $(DEV) ## Measure wall time and memory beside a floor
 	$(BIN)/python bench/diagnosis.py
 
+fuzz: $(FUZZ) ## Fuzz every entry point, guided by coverage, and the API of a running service (SECONDS=60 each, ENTRIES="exposition promql")
+	PATH="$(TEST_TOOLS):$$PATH" $(BIN)/python -m fuzz.guided --seconds $(SECONDS) $(ENTRIES)
+	PATH="$(TEST_TOOLS):$$PATH" $(BIN)/python -m fuzz.service --seconds $(SECONDS)
+
+fuzz: SECONDS ?= 60
+
+soak: $(DEV) ## Faults at random around a real service: nothing lost, doubled or leaked? (MINUTES=30, SEED=7)
+	PATH="$(TEST_TOOLS):$$PATH" $(BIN)/python -m soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
+soak: MINUTES ?= 30
+
 compat: $(DEV) ## Try every release of Prometheus, Alertmanager and VictoriaMetrics: by hand, about 45 minutes
 	@.ci/test-tools
 	@.ci/back-ends
@@ -86,12 +98,13 @@ pictures: $(DEV) ## Take the pictures of the documents anew, of a replayed incid
 wheel-test: $(DEV) ## Build the wheel and try it in a fresh environment, far from the checkout
 	.ci/wheel-test $(BIN)/python
 
-lock: $(DEV) ## Bring both lock files up to date with pyproject.toml (UPGRADE=1: newest versions)
+lock: $(DEV) ## Bring all lock files up to date with pyproject.toml (UPGRADE=1: newest versions)
 	$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --output-file requirements.lock
 	$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --extra dev --constraint requirements.lock --output-file requirements-dev.lock
+	$(COMPILE) $(if $(UPGRADE),--upgrade) --group fuzz --output-file requirements-fuzz.lock
 
 clean: ## Remove .venv and everything that was built
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage htmlcov
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .fuzz .coverage htmlcov
 	find service tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -101,6 +114,10 @@ $(BIN)/python:
 $(RUNTIME): requirements.lock $(METADATA) | $(BIN)/python
 	$(PIP) install --require-hashes -r requirements.lock
 	$(PIP) install --no-deps --editable .
+	@touch $@
+
+$(FUZZ): requirements-fuzz.lock | $(DEV)
+	$(PIP) install --require-hashes -r requirements-fuzz.lock
 	@touch $@
 
 $(DEV): requirements-dev.lock $(METADATA) | $(BIN)/python

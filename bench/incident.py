@@ -11,8 +11,6 @@ hold for minutes; prints what happened when, and ends with exit code 1 where som
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -23,6 +21,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from tests.programs import Programs
 from tests.replay import replaying
 from tests.servers import free_port, tool
 from tests.slack import CHANNEL, TOKEN, FakeSlack, slack
@@ -48,7 +47,7 @@ class Clock:
 
 def asked(url: str) -> Any:  # noqa: ANN401  JSON
     """Ask a server for JSON."""
-    with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310  an address of this machine
+    with urllib.request.urlopen(url, timeout=5) as answer:
         return json.load(answer)
 
 
@@ -121,32 +120,6 @@ def write(folder: Path, urls: dict[str, str], vllm: str, fake: FakeSlack) -> Non
         "history: {database: palanca.db}\n"
         f"notify:\n  slack: [{{name: ops, token_file: token, channel: {CHANNEL}, api_url: '{fake.api}'}}]\n"
     )
-
-
-class Programs:
-    """What runs; each writes its log into the folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.running: dict[str, subprocess.Popen[bytes]] = {}
-
-    def start(self, name: str, command: list[str]) -> None:
-        """Start a program."""
-        with (self._folder / f"{name}.log").open("ab") as log:
-            self.running[name] = subprocess.Popen(
-                command, stdout=log, stderr=log, env={**os.environ, "GOMAXPROCS": "1"}
-            )
-
-    def kill(self, name: str) -> None:
-        """End a program at once, as a machine that fails would."""
-        self.running[name].send_signal(signal.SIGKILL)
-        self.running[name].wait(timeout=10)
-
-    def end(self) -> None:
-        """End them all."""
-        for process in self.running.values():
-            process.kill()
-            process.wait(timeout=10)
 
 
 def follow(programs: Programs, serve: list[str], urls: dict[str, str], fake: FakeSlack) -> None:

@@ -57,7 +57,7 @@ def demo() -> Iterator[str]:
 
 
 def _answer(url: str) -> bytes:
-    with urllib.request.urlopen(url, timeout=10) as response:  # noqa: S310  the address of our own process
+    with urllib.request.urlopen(url, timeout=10) as response:
         return bytes(response.read())
 
 

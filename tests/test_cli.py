@@ -266,6 +266,14 @@ def test_matchers_that_select_nothing(output: str) -> None:
         assert ([], "unreachable") == (found["targets"], found["source"]["state"])
 
 
+def test_a_matcher_that_is_no_text() -> None:
+    """Found by fuzzing: bytes of the command line that are no UTF-8 cannot be sent to a server."""
+    done = diagnose(SATURATED, "--match", "model_name=\udc80")
+    assert (2, "") == (done.returncode, done.stdout)
+    assert "is no UTF-8 text; no label has such a value" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("output", ["text", "json", "markdown"])
 def test_hostile_labels(tmp_path: Path, output: str) -> None:
     """Quotes, newlines, escape codes and wide characters in a label can be matched and never reach a terminal raw."""

@@ -144,6 +144,15 @@ def test_grammar(text: str, read: str) -> None:
     assert read == shape(parse(text))
 
 
+@pytest.mark.parametrize(
+    "read", ["a < (b < c)", "(a < b) < c", "(not a) < b", "not a < b", "((a < b) + c)", "(1 - (not a))"]
+)
+def test_what_is_written_keeps_its_parentheses(read: str) -> None:
+    """Found by fuzzing: the text of a comparison of a comparison could not be read, or meant something else."""
+    assert read == write(parse(read))
+    assert shape(parse(read)) == shape(parse(write(parse(read))))
+
+
 FORBIDDEN = [
     "a == b",
     "a != b",

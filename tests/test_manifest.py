@@ -75,6 +75,13 @@ def test_refuses(tmp_path: Path, text: str, message: str) -> None:
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize("value", ["2024-99-99", "!!int ''", "!!int x", "!!bool x", "!!timestamp x", "!!float x"])
+def test_values_that_yaml_cannot_read(tmp_path: Path, value: str) -> None:
+    """They are told with their place, like anything else that is no YAML."""
+    with pytest.raises(UsageError, match=r"manifest\.yaml:2:4: not YAML: .* cannot be read: .*; quote it"):
+        find(written(tmp_path, f"a: 1\nb: {value}\n"))
+
+
 def test_a_missing_file(tmp_path: Path) -> None:
     """A file that is not there is told."""
     with pytest.raises(UsageError, match="cannot be read: No such file"):

@@ -251,15 +251,20 @@ def text(node: Node) -> str:
         case Name(name=name):
             return name
         case Arithmetic(op=op, left=left, right=right):
-            return f"({text(left)} {op} {text(right)})"
+            return f"({_operand(left)} {op} {_operand(right)})"
         case Compare(op=op, left=left, right=right):
-            return f"{text(left)} {op} {text(right)}"
+            return f"{_operand(left)} {op} {_operand(right)}"
         case Call(function=function, arguments=arguments):
             return f"{function}({', '.join(text(argument) for argument in arguments)})"
         case Logic(op=op, parts=parts):
             return "(" + f" {op} ".join(text(part) for part in parts) + ")"
         case Not(part=part):
             return f"not {text(part)}"
+
+
+def _operand(node: Node) -> str:
+    """Write what an operator stands beside: what binds less than that keeps its parentheses."""
+    return f"({text(node)})" if isinstance(node, Compare | Not) else text(node)
 
 
 # --- checks --------------------------------------------------------------------------------------

@@ -23,6 +23,18 @@ class _TooMuchError(Exception):
     """The document has more parts than any manifest."""
 
 
+class _Loader(yaml.SafeLoader):
+    """Says where a value is that cannot be read: the library raises whatever Python does."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002  as in the base
+        """Read one node. Raises ``yaml.YAMLError``."""
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, LookupError, AttributeError) as error:  # !!int x, !!bool x, 2024-99-99
+            said = f"{node.value!r} cannot be read: {error}; quote it"
+            raise yaml.constructor.ConstructorError(None, None, said, node.start_mark) from None
+
+
 @dataclass(frozen=True)
 class ServeCommand:
     """One vLLM server in a manifest: where it stands, and its arguments as one command line."""
@@ -69,14 +81,12 @@ def find(path: Path) -> list[ServeCommand]:
         message = f"--manifest {path}: larger than {_LARGEST} bytes"
         raise UsageError(message)
     try:
-        documents = list(yaml.safe_load_all(raw))
+        return [one for document in yaml.load_all(raw, _Loader) for one in _servers(document)]
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
         message = f"--manifest {path}{place}: not YAML: {getattr(error, 'problem', error)}"
         raise UsageError(message) from None
-    try:
-        return [one for document in documents for one in _servers(document)]
     except _TooMuchError:
         limits = f"more than {_MOST:,} parts or {_DEEPEST} levels"
         message = f"--manifest {path}: {limits}; its aliases (*name) repeat each other without end"

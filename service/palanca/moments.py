@@ -78,5 +78,6 @@ def _message(text: str) -> str:
 
 def rfc3339(moment: float) -> str:
     """Write unix seconds in UTC: ``2026-11-29T20:09:11Z``, with milliseconds where they are not 0."""
-    value = datetime.fromtimestamp(round(moment, 3), tz=UTC)
-    return value.isoformat(timespec="milliseconds" if value.microsecond else "seconds").replace("+00:00", "Z")
+    whole, milliseconds = divmod(round(moment * 1000), 1000)
+    value = datetime.fromtimestamp(whole, tz=UTC).replace(microsecond=milliseconds * 1000)
+    return value.isoformat(timespec="milliseconds" if milliseconds else "seconds").replace("+00:00", "Z")

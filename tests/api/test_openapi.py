@@ -11,17 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-import hypothesis
 import pytest
-import schemathesis
 import uvicorn
 from jsonschema import Draft202012Validator
-from schemathesis import Case, GenerationMode
-from schemathesis.checks import load_all_checks
-from schemathesis.core.failures import FailureGroup
-from schemathesis.core.result import Ok
-from schemathesis.schemas import APIOperation
 from tests.api.apps import FakeSink, Json, fleet, kept, world
+from tests.api.requests import tried_all
 from tests.engines import ROOT
 from tests.servers import free_port
 
@@ -161,13 +155,7 @@ def test_no_schema_of_others(document: dict[str, Any]) -> None:
 
 # --- any request that the document allows, and many that it does not -------------------------------
 
-Operation = APIOperation[Any, Any, Any, Any]
-EXAMPLES_PER_ROUTE = 25
-LONGEST_URL = 60_000
-CHECKS = (
-    "not_a_server_error", "status_code_conformance", "content_type_conformance", "response_schema_conformance",
-    "response_headers_conformance",
-)  # fmt: skip
+SEED = 20261129
 
 
 @contextlib.contextmanager
@@ -195,46 +183,10 @@ def serving(folder: Path) -> Iterator[str]:
 
 def test_schemathesis(tmp_path: Path, document: dict[str, Any]) -> None:
     """No fault of ours, no status, type, body or header that is undocumented; the same requests each time."""
-    load_all_checks()
-    checks = schemathesis.checks.CHECKS.get_by_names(list(CHECKS))
-    failures: list[str] = []
-    statuses: set[int] = set()
     with serving(tmp_path) as url:
-        schema = schemathesis.openapi.from_dict(document)
-        schema.config.update(base_url=url, request_timeout=60)
-        for result in schema.get_all_operations():
-            assert isinstance(result, Ok)
-            operation = result.ok()
-            for mode in GenerationMode:
-                statuses |= tried(operation, mode, checks, failures)
+        failures, statuses = tried_all(document, url, SEED)
     assert [] == failures
     assert {200, 404, 422} <= statuses
-
-
-def tried(operation: Operation, mode: GenerationMode, checks: list[Any], failures: list[str]) -> set[int]:
-    statuses: set[int] = set()
-
-    @hypothesis.seed(20261129)
-    @hypothesis.settings(
-        max_examples=EXAMPLES_PER_ROUTE,
-        database=None,
-        deadline=None,
-        phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],
-        suppress_health_check=list(hypothesis.HealthCheck),
-    )
-    @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
-    def one(case: Case[Any]) -> None:
-        response = case.call()
-        hypothesis.assume(len(str(response.request.url)) < LONGEST_URL)  # the server refuses a longer one by itself
-        statuses.add(response.status_code)
-        try:
-            case.validate_response(response, checks=checks)
-        except FailureGroup as group:
-            failures.extend(f"{operation.label}: {type(one).__name__} {one}"[:500] for one in group.exceptions)
-
-    with contextlib.suppress(hypothesis.errors.Unsatisfiable):  # a route without parameters cannot be asked wrongly
-        one()
-    return statuses
 
 
 if __name__ == "__main__":

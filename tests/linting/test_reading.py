@@ -225,6 +225,13 @@ def test_rules_about_other_things_are_left_alone() -> None:
     assert (3, 1, []) == (report.rules, report.judged, ids(report.findings))
 
 
+@pytest.mark.parametrize("rest", ["", ' "text" }', ' x > 1 LABELS { a = "b" }'])
+def test_an_alert_of_prometheus_1_without_its_parts(rest: str) -> None:
+    """Found by fuzzing: one of which no part is known is a rule without expression."""
+    report = linted(f"ALERT A{rest}\n")
+    assert ["the rule has no expression"] == [one.message for one in report.findings if "expression" in one.message]
+
+
 # --- files -----------------------------------------------------------------------------------------
 
 

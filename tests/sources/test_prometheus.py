@@ -284,6 +284,7 @@ def test_statuses(status: int, expected: str) -> None:
         (answer({"metric": {}, "values": None}), "no pair of time and number"),
         (answer({"metric": {}, "histogram": [1, {}]}), "no pair of time and number"),
         (answer({"metric": {}, "values": []}), "a series without a sample"),
+        (answer({"metric": {}, "values": [[2, "1"], [1, "1"]]}, kind="matrix"), "a series whose times go backwards"),
         (answer(ROW, ROW), "the same series twice"),
     ],
 )
@@ -394,6 +395,19 @@ def test_without_credentials_a_redirect_may_leave() -> None:
 
 def test_a_redirect_to_no_url() -> None:
     assert "not an HTTP URL" in refusal(Reply(302, headers={"Location": "ftp://host/"}))
+
+
+def test_a_redirect_to_no_text() -> None:
+    """Found by fuzzing: requests reads where an answer leads, and raises what is no error of its own."""
+    assert "is no UTF-8 text" in refusal(Reply(302, headers={"Location": "/\x80"}))
+
+
+def test_a_question_that_is_no_text() -> None:
+    """A label of a server may be a lone surrogate, and be asked for again."""
+    said = r"/api/v1/query: what is asked, .* is no UTF-8 text \(check labels"
+    with asking(answer()) as (server, client), pytest.raises(SourceError, match=said):
+        client.query('up{a="\ud800"}', 0)
+    assert [] == server.requests
 
 
 # --- TLS and the real thing ------------------------------------------------------------------------

@@ -122,6 +122,8 @@ def positive(text: str, option: str) -> float:
 
 def matchers(texts: Sequence[str]) -> dict[str, str]:
     """Read ``LABEL=VALUE`` pairs. Raises ``UsageError``."""
+    from palanca.render.words import encodable
+
     made: dict[str, str] = {}
     for text in texts:
         label, equals, value = text.partition("=")
@@ -129,6 +131,8 @@ def matchers(texts: Sequence[str]) -> dict[str, str]:
             raise usage(f"--match {text!r} is not LABEL=VALUE", "e.g. --match model_name=llama")
         if label.startswith("__"):
             raise usage(f"--match {label}: no target has such a label", "e.g. --match model_name=llama")
+        if encodable(value) != value:
+            raise usage(f"--match {text!r} is no UTF-8 text", "no label has such a value")
         if made.get(label, value) != value:
             raise usage(f"--match gives {label} two values", "one value for each label")
         made[label] = value

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from palanca.errors import Fault, RuleFileError
@@ -70,7 +71,7 @@ def _faults(expression: Words | None, place: tuple[int, int]) -> tuple[Misshape,
 
 def _parts(words: Sequence[Token]) -> Iterator[tuple[str, tuple[Token, ...]]]:
     starts = [index for index, word in enumerate(words) if word.kind == "name" and word.text in _PARTS]
-    for start, end in zip(starts, [*starts[1:], len(words)], strict=True):
+    for start, end in pairwise([*starts, len(words)]):
         yield words[start].text, tuple(words[start + 1 : end])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import logging
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -21,6 +21,7 @@ from palanca.model import SEVERITY_ORDER
 from palanca.notify.webhook import retry_after
 from palanca.outgoing import Place, Sent, Told
 from palanca.render import slack
+from palanca.render.words import printable
 
 if TYPE_CHECKING:
     from palanca.outgoing import Delivery
@@ -152,10 +153,9 @@ class Bot:
             if error.retry_after is not None or error.unsure:
                 raise
             return None  # it may not look: better told twice than never
-        for one in answer.get("messages") or ():
-            payload = (one.get("metadata") or {}).get("event_payload") or {}
-            if payload.get("key") in {delivery.earlier, delivery.key}:
-                return Sent(Place(channel, one["ts"]), found=True, told=_told(payload))
+        for payload, ts in _messages(answer):
+            if payload.get("key") in (delivery.earlier, delivery.key):
+                return Sent(Place(channel, ts), found=True, told=_told(payload))
         return None
 
     def _call(self, method: str, ask: Mapping[str, Any], now: float) -> Mapping[str, Any]:
@@ -169,9 +169,20 @@ class Bot:
             made: Mapping[str, Any] = _asked(call)
         except SlackApiError as error:
             answer: Any = error.response
-            code = answer.get("error") if hasattr(answer, "get") else None
+            data = answer.data
+            code = data.get("error") if isinstance(data, dict) else None
             raise _error(answer.status_code, str(code or "no reason given"), answer.headers, now) from None
         return made
+
+
+def _messages(answer: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """What messages of a channel bear in their metadata, and their time stamps; those of others have none."""
+    messages = answer.get("messages")
+    for one in messages if isinstance(messages, list) else ():
+        metadata = one.get("metadata") if isinstance(one, dict) else None
+        payload = metadata.get("event_payload") if isinstance(metadata, dict) else None
+        if isinstance(payload, dict) and isinstance(one.get("ts"), str):
+            yield payload, one["ts"]
 
 
 def _noted(told: Told | None) -> dict[str, Any]:
@@ -222,12 +233,13 @@ def _asked(call: Callable[[], Any]) -> Any:  # noqa: ANN401  what the call gives
         late = isinstance(reason, TimeoutError) or not isinstance(reason, ConnectionRefusedError)
         text = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
         raise NotifyError(f"Slack cannot be reached: {text}", unsure=late) from None
-    except (SlackClientError, ValueError) as error:
+    except (SlackClientError, ValueError, LookupError, TypeError, AttributeError) as error:
+        # The library takes an answer apart as if it were Slack's: a charset that does not exist, a list in its place.
         raise NotifyError(f"Slack gave no answer that can be read: {type(error).__name__}", unsure=True) from None
 
 
 def _error(status: int, code: str, headers: Any, now: float) -> NotifyError:  # noqa: ANN401  of either client
-    plain = " ".join(code.split())[:200]
+    plain = printable(" ".join(code.split())[:200])
     wait = None
     if status == _TOO_MANY or plain in {"ratelimited", "rate_limited"}:
         wait = retry_after(_header(headers, "retry-after"), now) or 1.0

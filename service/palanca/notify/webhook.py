@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import requests
 from pydantic import SecretStr
+from urllib3.exceptions import DecodeError
 
 from palanca import __version__
 from palanca.errors import NotifyError
 from palanca.notify.values import values
 from palanca.outgoing import Sent
 from palanca.render.template import filled
+from palanca.render.words import printable
 
 if TYPE_CHECKING:
     from palanca.outgoing import Delivery
@@ -93,14 +95,17 @@ def signature(secret: str, stamp: str, body: bytes) -> str:
 
 
 def _said(answer: requests.Response) -> str:
-    """The beginning of a body: what comes with the first piece."""
-    return answer.raw.read1(_MOST_SAID, decode_content=True).decode("utf-8", "replace")
+    """The beginning of a body: what comes with the first piece; nothing where it cannot be unpacked."""
+    try:
+        return answer.raw.read1(_MOST_SAID, decode_content=True).decode("utf-8", "replace")
+    except DecodeError:
+        return ""
 
 
 def _refused(shown: str, answer: requests.Response, text: str, now: float) -> NotifyError:
     status = answer.status_code
     wait = retry_after(answer.headers.get("Retry-After"), now) if status in {_TOO_MANY, _UNAVAILABLE} else None
-    text = " ".join(text[:_MOST_SHOWN].split())
+    text = printable(" ".join(text[:_MOST_SHOWN].split()))
     if status < _BAD:
         text = "it answers with a redirect; give the address that it leads to"
     about: Any = "message" if status in _OWN_FAULT else "receiver"

@@ -209,6 +209,10 @@ class CarefulSession(requests.Session):
                 return Answer(response, self._body(response, url), ahead)
         except SourceError:
             raise
+        except UnicodeError:  # of requests itself: it reads where an answer leads, also where nobody follows
+            raise SourceError(
+                f"{url}: what is asked, or where the answer redirects to, is no UTF-8 text (check labels and proxy)"
+            ) from None
         except OSError as error:  # every error of requests is one, and so is a missing certificate file
             if isinstance(error, requests.ConnectTimeout) and time.monotonic() < deadline:
                 raise _LostConnectionError(
