@@ -88,7 +88,7 @@ compat: $(DEV) ## Try every release of Prometheus, Alertmanager and VictoriaMetr
 	@.ci/back-ends
 	PATH="$(TEST_TOOLS):$$PATH" $(BIN)/python -m pytest compat $(ARGS)
 
-lab: $(DEV) ## Break a real vLLM on the CPU, follow palanca's advice, and see whether it helped: by hand, about 35 minutes
+lab: $(DEV) ## Break a real vLLM on the CPU, follow palanca's advice, and see whether it helped: by hand, about 45 minutes
 	@.ci/test-tools
 	PATH="$(TEST_TOOLS):$$PATH" $(BIN)/python -m lab $(ARGS)
 

@@ -73,7 +73,7 @@ FAULTS = (
         "chunked-prefill",
         "chunked prefill off, and some long prompts",
         ("--no-enable-chunked-prefill", "--max-num-seqs", "64"),
-        Load(rate=5, prompt=(50, 150), answer=(8, 24), long=0.06, long_prompt=(12_000, 15_000)),
+        Load(rate=5, prompt=(50, 150), answer=(8, 24), long=16, long_prompt=(12_000, 15_000)),
         context=16_384,
     ),
 )

@@ -20,8 +20,9 @@ class Load:
     """Requests, either of so many ``clients`` who ask again when they are answered, or at a ``rate`` (Poisson).
 
     A prompt is a timestamp if there is one, what all prompts ``shared``, and what is its own (``prompt``), in tokens.
-    ``stamp`` says where the timestamp stands. Of the prompts a share ``long`` has ``long_prompt`` tokens of its own
-    instead. ``words`` is how many different tokens prompts and answers are made of.
+    ``stamp`` says where the timestamp stands. Every ``long``-th prompt has ``long_prompt`` tokens of its own instead:
+    at chance they would bunch, and two stretches of one load would not compare. ``words`` is how many different tokens
+    prompts and answers are made of.
     """
 
     prompt: Range
@@ -30,7 +31,7 @@ class Load:
     rate: float = 0.0
     shared: int = 0
     stamp: str | None = None
-    long: float = 0.0
+    long: int = 0
     long_prompt: Range = (0, 0)
     words: int = WORDS
 
@@ -50,7 +51,7 @@ class Load:
         if self.stamp is not None:
             parts.insert(0 if self.stamp == "first" else len(parts), "a timestamp")
         prompt = ", then ".join(parts)
-        long = f"; of {self.long:.0%} {_span(self.long_prompt)}" if self.long else ""
+        long = f"; of every {self.long}th {_span(self.long_prompt)}" if self.long else ""
         few = f", all out of {self.words} words" if self.words < WORDS else ""
         return f"{who}: a prompt is {prompt}{long}; answers of {_span(self.answer)} tokens{few}"
 
@@ -77,7 +78,7 @@ def requests(load: Load, seed: int, client: int = 0) -> Iterator[Request]:
     for number in count():
         if load.rate:
             due += choice.expovariate(load.rate)
-        own = _words(choice, choice.randint(*_own(load, choice)), load.words)
+        own = _words(choice, choice.randint(*_own(load, number)), load.words)
         yield Request(due, _prompt(load, _stamp(client, number), shared, own), choice.randint(*load.answer))
 
 
@@ -91,8 +92,8 @@ def unique_last(load: Load) -> Load:
     return replace(load, stamp="last") if load.stamp == "first" and load.shared else load
 
 
-def _own(load: Load, choice: Random) -> Range:
-    return load.long_prompt if load.long and choice.random() < load.long else load.prompt
+def _own(load: Load, number: int) -> Range:
+    return load.long_prompt if load.long and number % load.long == load.long - 1 else load.prompt
 
 
 def _words(choice: Random, number: int, words: int) -> tuple[int, ...]:

@@ -81,7 +81,7 @@ class Outcome:
             "applied": self.where or None, "why_not": self.why_not or None,
             "serve_after": shlex.join(self.line_after) if self.line_after else None,
             "load_after": self.load_after.said() if self.load_after else None,
-            "verdict": self.verdict or None, "verification": self.verification,
+            "verdict": self.verdict or None, "verification": shortened(self.verification),
             "findings_after": self.findings_after, "cured": None if self.fault.healthy else self.cured,
             "client": {
                 "before": asdict(self.before) if self.before else None,
@@ -174,6 +174,16 @@ class Trial:
                 raise RuntimeError(f"palanca ended with {code}: {error}") from None
             return {"verdict": "cannot tell", "why": error.strip()}
         return made
+
+
+def shortened(verification: Document | None) -> dict[str, Any] | None:
+    """A verification without the signals one by one, which the recording gives again."""
+    if verification is None:
+        return None
+    engines = [
+        {key: value for key, value in one.items() if key != "signals"} for one in verification.get("engines", ())
+    ]
+    return {**verification, "engines": engines}
 
 
 def found(diagnosis: Document) -> list[dict[str, Any]]:
