@@ -113,6 +113,7 @@ def fault_of(text: str) -> ExpressionError:
         ("1.5", "1.5"),
         ("-2", "-2"),
         ("- 2.5", "-2.5"),
+        ("-0.0", "0"),
         ("ttft_p99", "ttft_p99"),
         ("slo.ttft_p99", "slo.ttft_p99"),
         ("a + b * c", "(a + (b * c))"),

@@ -201,7 +201,7 @@ def _node(node: ast.expr) -> Node:
 
 def _literal(value: float, column: int) -> Number:
     try:
-        made = float(value)
+        made = float(value) + 0.0  # minus zero is zero
     except OverflowError:
         made = math.inf
     if math.isinf(made):

@@ -295,7 +295,7 @@ def _retry_after(answer: requests.Response) -> float:
 def _ahead(date: str) -> float | None:
     try:
         return parsedate_to_datetime(date).timestamp() - time.time()
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 
