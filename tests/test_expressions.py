@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -112,6 +113,7 @@ def fault_of(text: str) -> ExpressionError:
         ("1.5", "1.5"),
         ("-2", "-2"),
         ("- 2.5", "-2.5"),
+        ("-0.0", "0"),
         ("ttft_p99", "ttft_p99"),
         ("slo.ttft_p99", "slo.ttft_p99"),
         ("a + b * c", "(a + (b * c))"),
@@ -151,6 +153,15 @@ def test_what_is_written_keeps_its_parentheses(read: str) -> None:
     """Found by fuzzing: the text of a comparison of a comparison could not be read, or meant something else."""
     assert read == write(parse(read))
     assert shape(parse(read)) == shape(parse(write(parse(read))))
+
+
+@pytest.mark.parametrize("text", ["a > 1and b > 2", "a > 0xfor b > 2", "a > .5or b > 2", "1not"])
+def test_a_number_and_a_word_without_a_space(text: str) -> None:
+    """Found by fuzzing: Python reads some of them, and prints a warning to stderr."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert "is no number" in str(fault_of(text))
+    assert "(a1and > b_2or)" == shape(parse("a1and > b_2or"))
 
 
 FORBIDDEN = [

@@ -126,12 +126,20 @@ _FLIPPED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _DEEPEST = 100  # levels of a tree; every function here goes down them by recursion
 
 
+_GLUED = re.compile(r"(?<![\w.])\.?\d[\w.]*?(?:and|or|not|if|in|is|else)\b")
+"""A number with a word behind it: Python reads it, and prints a warning."""
+
+
 @lru_cache(maxsize=4096)
 def parse(text: str) -> Node:
     """Parse one expression. Raises ``ExpressionError`` with the column."""
     if "#" in text:
         message, hint = "a comment inside an expression would hide what follows it", "say it in a note"
         raise ExpressionError(message, text.index("#"), hint)
+    glued = _GLUED.search(text)
+    if glued is not None:
+        message, hint = f"{glued[0]!r} is no number", "put a space before the word"
+        raise ExpressionError(message, glued.start(), hint)
     line = re.sub(r"\s", " ", text)  # one line, so that columns count from the start of the text
     source = line.strip()
     shift = line.index(source)
@@ -193,7 +201,7 @@ def _node(node: ast.expr) -> Node:
 
 def _literal(value: float, column: int) -> Number:
     try:
-        made = float(value)
+        made = float(value) + 0.0  # minus zero is zero
     except OverflowError:
         made = math.inf
     if math.isinf(made):

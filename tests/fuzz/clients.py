@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 from collections.abc import Iterator
 from functools import cache
@@ -39,7 +40,9 @@ class Teller:
 @cache
 def application() -> World:
     """The whole application over a small fleet, with a history."""
-    return world(fleet(), history=kept(room("history"), fleet()), sink=Teller())
+    history = kept(room("history"), fleet())
+    atexit.register(history.close)
+    return world(fleet(), history=history, sink=Teller())
 
 
 def webhook(body: bytes) -> bool:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import atexit
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -37,12 +38,14 @@ def told(error: Exception, place: str) -> bool:
 
 
 @cache
-def _folder() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="palanca-fuzz-")
+def _folder() -> Path:
+    made = tempfile.TemporaryDirectory(prefix="palanca-fuzz-")
+    atexit.register(made.cleanup)
+    return Path(made.name)
 
 
 def room(name: str) -> Path:
     """Return a folder of this process for the files of an entry; it goes with the process."""
-    made = Path(_folder().name) / name
+    made = _folder() / name
     made.mkdir(exist_ok=True)
     return made

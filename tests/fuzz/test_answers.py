@@ -193,7 +193,7 @@ def changes(draw: Any) -> Callable[[Json], Json | bytes]:  # noqa: ANN401  hypot
     return made
 
 
-@examples(60)
+@examples(40)
 @given(change=changes(), every=st.integers(1, 7))
 def test_whatever_a_server_answers(wire: Remembering, change: Callable[[Json], Json | bytes], every: int) -> None:
     """Each n-th answer is changed; the others are what they were."""

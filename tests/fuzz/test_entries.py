@@ -22,7 +22,7 @@ def test_whatever_comes(name: str) -> None:
     outcomes = Counter[bool]()
     run = ENTRIES[name].run
 
-    @examples(40 if name in SLOW else 150)
+    @examples(25 if name in SLOW else 100)
     @given(inputs(name))
     def one(data: bytes) -> None:
         begin = time.thread_time()

@@ -214,7 +214,13 @@ def test_nobody_listens() -> None:
     assert "secret" not in str(found.value)
 
 
-@pytest.mark.parametrize(("text", "wait"), [("5", 5.0), ("-5", 0.0), ("soon", None), (None, None)])
+@pytest.mark.parametrize(
+    ("text", "wait"),
+    [
+        ("5", 5.0), ("-5", 0.0), ("soon", None), (None, None), ("9" * 400, None),
+        ("Fri, 15 Jan 2027 08:01:00 -0000", 60.0), (f"Fri, 15 Jan {'3' * 22} 08:01:00 GMT", None),
+    ],
+)  # fmt: skip
 def test_retry_after(text: str | None, wait: float | None) -> None:
     """Seconds or a date."""
     assert wait == retry_after(text, NOW)

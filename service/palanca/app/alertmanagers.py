@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from palanca.notify.alertmanager import Alertmanager, Pusher, Reply, SilenceRead
 from palanca.notify.periodic import Pause, Periodic
 from palanca.notify.pushed import moved_on, pushed
 from palanca.notify.silences import Marker, Muting
+from palanca.notify.webhook import retry_after
 from palanca.sources.session import CarefulSession, split_url
 
 if TYPE_CHECKING:
@@ -58,22 +58,13 @@ class SessionWire:
         answer = self._session.request(
             method, self.url + path, params=body, headers={"Content-Type": "application/json"} if body else None
         )
-        return Reply(answer.status_code, answer.content, _seconds(answer.headers.get("Retry-After", "")))
+        return Reply(
+            answer.status_code, answer.content, retry_after(answer.headers.get("Retry-After"), time.time()) or 0.0
+        )
 
     def stop(self) -> None:
         """End what is under way; nothing can be asked afterwards."""
         self._session.stop()
-
-
-def _seconds(text: str) -> float:
-    """Seconds of a header ``Retry-After``: a number, or a date; 0 where it says nothing."""
-    plain = text.strip()
-    if plain.isascii() and plain.isdecimal():
-        return float(plain[:9])
-    try:
-        return max((parsedate_to_datetime(plain) - datetime.now(UTC)).total_seconds(), 0.0)
-    except (ValueError, TypeError):
-        return 0.0
 
 
 class _Journal:

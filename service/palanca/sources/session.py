@@ -179,11 +179,14 @@ class CarefulSession(requests.Session):
             to = answer.headers.get("Location")
             if answer.status_code not in REDIRECTS or not to:
                 return answer
-            url, here = urljoin(url, to), url
+            here = url
             try:
+                url = urljoin(url, to)
                 shown = split_url(url.partition("?")[0].partition("#")[0], Access())[0]
             except UsageError as error:
                 raise SourceError(f"{start}: redirects to {error}") from None
+            except ValueError:
+                raise SourceError(f"{start}: redirects to what is no URL (check the URL and the proxy)") from None
             if self._access.secret and not _same_server(here, url):
                 raise SourceError(
                     f"{start}: redirects to {shown}, which will not be given the credentials "
@@ -192,6 +195,9 @@ class CarefulSession(requests.Session):
             if url in seen or len(seen) > MOST_REDIRECTS:
                 raise SourceError(f"{start}: redirects in a circle (check the URL and its path, and http or https)")
             seen.add(url)
+
+    def get_redirect_target(self, _: requests.Response) -> None:
+        """Keep requests from reading where an answer leads, which may be no URL; it is followed with more care."""
 
     def _once(self, method: str, url: str, form: Mapping[str, Any], deadline: float) -> Answer:
         left = deadline - time.monotonic()
@@ -209,10 +215,6 @@ class CarefulSession(requests.Session):
                 return Answer(response, self._body(response, url), ahead)
         except SourceError:
             raise
-        except UnicodeError:  # of requests itself: it reads where an answer leads, also where nobody follows
-            raise SourceError(
-                f"{url}: what is asked, or where the answer redirects to, is no UTF-8 text (check labels and proxy)"
-            ) from None
         except OSError as error:  # every error of requests is one, and so is a missing certificate file
             if isinstance(error, requests.ConnectTimeout) and time.monotonic() < deadline:
                 raise _LostConnectionError(
@@ -224,6 +226,8 @@ class CarefulSession(requests.Session):
                     f"{url}: no whole answer within {self.patience:g} s (is the server overloaded? {hint})"
                 ) from None
             raise explained(error, url) from None
+        except UnicodeError:
+            raise SourceError(f"{url}: cannot be asked: the question is no UTF-8 text (check the labels)") from None
 
     def _body(self, response: requests.Response, url: str) -> bytes:
         body = bytearray()
@@ -291,7 +295,7 @@ def _retry_after(answer: requests.Response) -> float:
 def _ahead(date: str) -> float | None:
     try:
         return parsedate_to_datetime(date).timestamp() - time.time()
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 
