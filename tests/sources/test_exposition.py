@@ -110,6 +110,14 @@ def test_later_pages_are_read_alike() -> None:
             parser.parse(body)
 
 
+def test_later_pages_may_have_tabs() -> None:
+    """Found by fuzzing: a timestamp behind a tab was taken for a part of the value from the second page on."""
+    parser = ExpositionParser()
+    for value in (1.0, 2.0, 3.0):
+        page = parser.parse(f'a{{x="1"}} {value}\t1700000000000\nb\t{value}\t1700000000000\n'.encode())
+        assert [value, value] == [one.value for one in page.samples]
+
+
 def test_only_what_is_wanted_is_kept() -> None:
     """The values of other metrics are not looked at."""
     page = ExpositionParser({"a"}.__contains__).parse(b"a 1\nb 1\nb 2\n")

@@ -129,7 +129,7 @@ class _Reading:
     def _sample(self, line: bytes) -> None:
         """Read one line: usually a series that the page before had too, one space, and a value."""
         text, _, word = line.rpartition(b" ")
-        if text not in self._known or text in self.seen:
+        if text not in self._known or text in self.seen or len(word.split()) > 1:  # a tab and a timestamp
             text, word = self._parse(line)
         else:
             self.seen[text] = self._known[text]
