@@ -1,8 +1,9 @@
-"""What a diagnosis and a poll of many engines cost, over a live Prometheus with and without the recording rules.
+"""What a diagnosis and a poll of many engines cost over a Prometheus, with and without the recorded series.
 
-Run as ``python -m bench.scale [--engines 10 100 1000]``; about 9 minutes a size. Every measurement is made by a fresh
-process, so that its peak memory is its own, and pages are served by another one. The floor is the same queries sent
-by curl with equal concurrency, in turns with the diagnosis.
+Run as ``python -m bench.scale [--engines 10 100 1000]``; about 10 minutes a size. Engines are scraped live until the
+windows are full; then nothing is scraped any more, so that what is measured has the machine for itself. Every
+measurement is made by a fresh process, so that its peak memory is its own. The floor is the same queries sent by curl
+with equal concurrency, in turns with the diagnosis.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import itertools
 import json
 import os
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -20,10 +22,12 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import yaml
 from bench import fleet
 from bench.queries import THREADS, Recorder, by_curl
+from tests.servers import Recorded, prometheus
 
-from palanca.alerting.group import prometheus
+from palanca.alerting.group import documents
 from palanca.alerting.matrix import Matrix
 from palanca.alerting.options import Options
 from palanca.check import load_catalogue
@@ -36,6 +40,8 @@ from palanca.window import Window
 
 INTERVAL_S = 60.0
 """Between polls; no question of a poll may take longer."""
+SPAN_S = 300.0
+"""How long the rules had been recording."""
 
 
 @dataclass(frozen=True)
@@ -53,15 +59,15 @@ class Cost:
     peak: float
 
 
-def measure(url: str, runs: int) -> Cost:
+def measure(url: str, end: float, runs: int) -> Cost:
     """Diagnose, send the same queries by curl, and poll, in turns."""
     catalogue = load_catalogue([shipped("rules")])
     client = Recorder(url, Access(timeout=300))
-    source = PrometheusSource(client, clock=time.time, threads=THREADS)
+    source = PrometheusSource(client, clock=lambda: end, threads=THREADS)
     seen: dict[str, list[float]] = {name: [] for name in ("diagnosis", "floor", "cpu", "polled", "poll_cpu", "bytes")}
     engines = queries = 0
     window = Window(catalogue, source, INTERVAL_S)
-    window.poll(Question(), time.time() - runs * INTERVAL_S)
+    window.poll(Question(), end - runs * INTERVAL_S)
     for turn in range(runs):
         client.sent = []
         wall, cpu = time.perf_counter(), time.process_time()
@@ -73,7 +79,7 @@ def measure(url: str, runs: int) -> Cost:
         seen["bytes"].append(size / 1e6)
         queries = len(client.sent)
         wall, cpu = time.perf_counter(), time.process_time()
-        diagnose(catalogue, window.poll(Question(), time.time() - (runs - turn - 1) * INTERVAL_S))
+        diagnose(catalogue, window.poll(Question(), end - (runs - turn - 1) * INTERVAL_S))
         seen["polled"].append(time.perf_counter() - wall)
         seen["poll_cpu"].append(time.process_time() - cpu)
     middle = {name: statistics.median(values) for name, values in seen.items()}
@@ -81,30 +87,52 @@ def measure(url: str, runs: int) -> Cost:
     return Cost(engines, queries, middle.pop("bytes"), peak=peak, **middle)
 
 
-def measured(url: str, runs: int) -> Cost:
+def measured(url: str, end: float, runs: int) -> Cost:
     """Measure in a process of its own."""
-    command = [sys.executable, "-m", "bench.scale", "--measure", url, "--runs", str(runs)]
+    command = [sys.executable, "-m", "bench.scale", "--measure", url, "--at", str(end), "--runs", str(runs)]
     return Cost(**json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
 
 
-def compare(count: int, warm: float, runs: int, interval: float) -> tuple[Cost, Cost]:
-    """Measure with so many engines, without the recording rules and with them, and print."""
-    with tempfile.TemporaryDirectory() as name, fleet.engines(fleet.lines()) as port:
-        folder = Path(name)
-        rules = folder / "generated.yaml"
-        (folder / "prometheus.yml").write_text(fleet.config(port, count, [rules.name]))
-        rules.write_text("groups: []\n")
-        with fleet.server(folder) as (url, process):
+def scraped(folder: Path, count: int, warm: float) -> float:
+    """Scrape so many engines into ``folder/data`` for ``warm`` seconds; the time of the end."""
+    with fleet.engines(fleet.lines()) as port:
+        (folder / "prometheus.yml").write_text(fleet.config(port, count, []))
+        with fleet.server(folder) as (_, process):
             time.sleep(warm)
-            raw = measured(url, runs)
-            show("raw", raw)
-            options = Options(interval=interval)
-            rules.write_text(prometheus(Matrix(load_catalogue([shipped("rules")]), options)))
-            fleet.reload(process)
-            time.sleep(3 * interval + (runs + 1) * INTERVAL_S)
-            recorded = measured(url, runs)
-            show("recorded", recorded)
-    print(f"{count:>8} without recording rules / with them: {raw.diagnosis / recorded.diagnosis:.1f}", flush=True)
+            end = time.time()
+            process.terminate()  # what is in memory goes to the disk
+            process.wait()
+    return end - fleet.SCRAPE_S
+
+
+def recording_rules(path: Path, interval: float) -> None:
+    """Write the exported recording rules that read metrics and not each other: promtool evaluates each by itself."""
+    rules = [
+        rule
+        for group in documents(Matrix(load_catalogue([shipped("rules")]), Options(interval=interval)))
+        for rule in group["rules"]  # type: ignore[attr-defined]
+        if "record" in rule and "palanca:" not in rule["expr"]
+    ]
+    path.write_text(yaml.safe_dump({"groups": [{"name": "all", "interval": f"{interval:g}s", "rules": rules}]}))
+
+
+def compare(data: Path, end: float, runs: int, interval: float) -> tuple[Cost, Cost]:
+    """Measure without the recording rules and with them, and print."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        shutil.copytree(data, folder / "raw" / "data")
+        with prometheus(None, folder / "raw") as url:
+            raw = measured(url, end, runs)
+        show("raw", raw)
+        shutil.copytree(data, folder / "recorded" / "data")
+        recording_rules(folder / "rules.yaml", interval)
+        began = time.perf_counter()
+        with prometheus(None, folder / "recorded", recorded=Recorded(folder / "rules.yaml", end - SPAN_S, end)) as url:
+            took = (time.perf_counter() - began) / (SPAN_S / interval)
+            recorded = measured(url, end, runs)
+        show("recorded", recorded)
+    ratio = raw.diagnosis / recorded.diagnosis
+    print(f"{raw.engines:>8} raw / recorded: {ratio:.1f}; recording takes {took:.1f} s each time", flush=True)
     return raw, recorded
 
 
@@ -122,20 +150,22 @@ def main() -> None:
     """Read the arguments, measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--engines", type=int, nargs="+", default=[10, 100, 1000])
-    parser.add_argument("--warm", type=float, default=360, help="seconds until the windows of 5 minutes are full")
+    parser.add_argument("--warm", type=float, default=400, help="seconds until the windows of 5 minutes are full")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--interval", type=float, default=60, help="seconds between evaluations of the rules")
     parser.add_argument("--measure", metavar="URL", help="measure a running Prometheus, print JSON, and no more")
+    parser.add_argument("--at", type=float, help="with --measure: when the data end")
     arguments = parser.parse_args()
     if arguments.measure:
-        print(json.dumps(asdict(measure(arguments.measure, arguments.runs))))
+        print(json.dumps(asdict(measure(arguments.measure, arguments.at or time.time(), arguments.runs))))
         return
     print(" engines            queries     MB  diagnosis  floor  times    cpu   poll poll cpu  peak MiB")
     found = {}
     for count in sorted(arguments.engines):
-        found[count] = compare(count, arguments.warm, arguments.runs, arguments.interval)
-    sizes = sorted(found)
-    for small, large in itertools.pairwise(sizes):
+        with tempfile.TemporaryDirectory() as name:
+            end = scraped(Path(name), count, arguments.warm)
+            found[count] = compare(Path(name) / "data", end, arguments.runs, arguments.interval)
+    for small, large in itertools.pairwise(sorted(found)):
         grown = [found[large][one].diagnosis / found[small][one].diagnosis for one in (0, 1)]
         print(f"{large} against {small} engines: raw {grown[0]:.1f} times, recorded {grown[1]:.1f}")
 
