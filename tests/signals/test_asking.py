@@ -89,6 +89,21 @@ def test_other_errors_are_not_asked_again() -> None:
     assert 1 == len(server.asked)
 
 
+def test_nothing_is_begun_after_an_error() -> None:
+    """Each question to a server that hangs takes as long as the timeout."""
+
+    class Hanging(Limited):
+        def query(self, text: str, time: float) -> Sequence[Series]:
+            self.asked.append((text, 1))
+            raise SourceError("no whole answer")
+
+    for _ in range(50):
+        server = Hanging(9)
+        with pytest.raises(SourceError, match="no whole answer"):
+            Asking(server, 2).instants([str(number) for number in range(20)], END)
+        assert len(server.asked) <= 2
+
+
 def test_a_range_of_more_points_than_a_server_answers() -> None:
     server, grid = Limited(10**9), Grid(END, 3 * MOST_STEPS, 1)
     rows = list(Asking(server, 1).joined(["a"], grid))

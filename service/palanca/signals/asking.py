@@ -5,9 +5,10 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
+from threading import Event
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from palanca.errors import TooMuchError
+from palanca.errors import SourceError, TooMuchError
 from palanca.signals.leaves import Grid
 
 if TYPE_CHECKING:
@@ -86,8 +87,19 @@ class Asking:
         return self.client.query_range(text, start, end, grid.interval)
 
     def _each(self, ask: Callable[[T], Sequence[Series]], questions: Iterable[T]) -> list[Sequence[Series]]:
+        failed = Event()
+
+        def one(question: T) -> Sequence[Series]:
+            if failed.is_set():  # one that was begun before has failed, and its error is what is told
+                return ()
+            try:
+                return ask(question)
+            except SourceError:
+                failed.set()
+                raise
+
         with ThreadPoolExecutor(max_workers=self.threads, thread_name_prefix="palanca-query") as pool:
-            return list(pool.map(ask, questions))
+            return list(pool.map(one, questions))
 
 
 def batches(texts: Iterable[str], longest: int = LONGEST_QUERY, most: int = MOST_JOINED) -> list[list[str]]:
