@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import os
 import re
@@ -11,6 +12,7 @@ import socket
 import subprocess
 import threading
 import time
+import urllib.request
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -137,6 +139,14 @@ def reload(process: subprocess.Popen[bytes]) -> None:
     os.kill(process.pid, signal.SIGHUP)
 
 
+def snapshot(url: str, folder: Path) -> Path:
+    """Have a Prometheus write all that it has as blocks; the folder that they are in."""
+    asked = urllib.request.Request(f"{url}/api/v1/admin/tsdb/snapshot", method="POST")
+    with urllib.request.urlopen(asked) as answer:
+        name: str = json.loads(answer.read())["data"]["name"]
+    return folder / "data" / "snapshots" / name
+
+
 @contextmanager
 def server(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """Run a Prometheus on the configuration in a folder; gives its URL and process."""
@@ -145,7 +155,7 @@ def server(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
         port = probe.getsockname()[1]
     command = [
         "prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
-        f"--web.listen-address=127.0.0.1:{port}", "--log.level=error",
+        f"--web.listen-address=127.0.0.1:{port}", "--log.level=error", "--web.enable-admin-api",
     ]  # fmt: skip
     process = subprocess.Popen(command)
     try:

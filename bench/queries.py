@@ -21,6 +21,7 @@ from palanca.resources import shipped
 from palanca.signals.store import Series
 from palanca.sources.prometheus import Prometheus
 from palanca.sources.server import PrometheusSource
+from palanca.sources.session import Access
 
 THREADS = 4
 
@@ -28,7 +29,9 @@ THREADS = 4
 class Recorder(Prometheus):
     """A client that remembers what it was asked."""
 
-    sent: list[tuple[str, dict[str, str]]]
+    def __init__(self, url: str, access: Access | None = None) -> None:
+        super().__init__(url, access)
+        self.sent: list[tuple[str, dict[str, str]]] = []
 
     def query(self, text: str, time: float) -> list[Series]:
         """Ask for an instant."""

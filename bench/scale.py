@@ -90,19 +90,16 @@ def measure(url: str, end: float, runs: int) -> Cost:
 def measured(url: str, end: float, runs: int) -> Cost:
     """Measure in a process of its own."""
     command = [sys.executable, "-m", "bench.scale", "--measure", url, "--at", str(end), "--runs", str(runs)]
-    return Cost(**json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+    return Cost(**json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout))
 
 
-def scraped(folder: Path, count: int, warm: float) -> float:
-    """Scrape so many engines into ``folder/data`` for ``warm`` seconds; the time of the end."""
+def scraped(folder: Path, count: int, warm: float) -> tuple[Path, float]:
+    """Scrape so many engines for ``warm`` seconds; the folder of the blocks, and when they end."""
     with fleet.engines(fleet.lines()) as port:
         (folder / "prometheus.yml").write_text(fleet.config(port, count, []))
-        with fleet.server(folder) as (_, process):
+        with fleet.server(folder) as (url, _):
             time.sleep(warm)
-            end = time.time()
-            process.terminate()  # what is in memory goes to the disk
-            process.wait()
-    return end - fleet.SCRAPE_S
+            return fleet.snapshot(url, folder), time.time() - fleet.SCRAPE_S
 
 
 def recording_rules(path: Path, interval: float) -> None:
@@ -163,8 +160,8 @@ def main() -> None:
     found = {}
     for count in sorted(arguments.engines):
         with tempfile.TemporaryDirectory() as name:
-            end = scraped(Path(name), count, arguments.warm)
-            found[count] = compare(Path(name) / "data", end, arguments.runs, arguments.interval)
+            data, end = scraped(Path(name), count, arguments.warm)
+            found[count] = compare(data, end, arguments.runs, arguments.interval)
     for small, large in itertools.pairwise(sorted(found)):
         grown = [found[large][one].diagnosis / found[small][one].diagnosis for one in (0, 1)]
         print(f"{large} against {small} engines: raw {grown[0]:.1f} times, recorded {grown[1]:.1f}")
