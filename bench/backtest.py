@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import tempfile
 import time
 from collections.abc import Iterator
@@ -81,10 +80,9 @@ def main() -> None:
             test = Backtest(catalogue, lambda grid: reading(grid, None), span)
             episodes = sum(1 for _ in test.run())
             took, cpu = time.perf_counter() - began, time.process_time() - cpu
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             floor, size = by_curl(client.url, client.sent)
     print(f"{arguments.engines} engines, {arguments.hours} h, {episodes} episodes, load {os.getloadavg()[0]:.1f}")
-    print(f"{len(client.sent)} queries, {size / 1e6:.0f} MB of answers, peak {peak:.0f} MiB")
+    print(f"{len(client.sent)} queries, {size / 1e6:.0f} MB of answers")
     print(f"backtest {took:.1f} s ({cpu:.1f} s of it processor), curl {floor:.1f} s, {took / floor:.2f} times")
 
 
