@@ -72,9 +72,10 @@ def differences(asked: Readings, computed: Readings) -> tuple[list[str], float]:
             words.append(f"{name}: windows")
         same = (np.isnan(one.values) & np.isnan(other.values)) | (np.isinf(one.values) & (one.values == other.values))
         a, b = one.values[~same], other.values[~same]
-        off = np.abs(a - b)
-        wrong = ~(off <= np.maximum(TOLERANCE * np.abs(b), NOTHING))
+        infinite = np.isinf(a) | np.isinf(b)  # on one side only, or of the other sign
+        off = np.abs(np.where(infinite, np.inf, a) - np.where(infinite, 0.0, b))
+        wrong = infinite | ~(off <= np.maximum(TOLERANCE * np.abs(b), NOTHING))
         words += [f"{name}: {x!r} {y!r}" for x, y in list(zip(a[wrong], b[wrong], strict=True))[:2]]
-        sizable = np.abs(b) > NOTHING
+        sizable = (np.abs(b) > NOTHING) & ~infinite
         worst = max(worst, float(np.max(off[sizable] / np.abs(b[sizable]), initial=0.0)))
     return words, worst
