@@ -8,7 +8,6 @@ import math
 import os
 import re
 import signal
-import socket
 import subprocess
 import threading
 import time
@@ -18,6 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+from tests.servers import free_port
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "tests" / "data" / "exposition" / "0.33.0-v1.txt"
@@ -150,9 +151,7 @@ def snapshot(url: str, folder: Path) -> Path:
 @contextmanager
 def server(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """Run a Prometheus on the configuration in a folder; gives its URL and process."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [
         "prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
         f"--web.listen-address=127.0.0.1:{port}", "--log.level=error", "--web.enable-admin-api",

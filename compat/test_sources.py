@@ -75,8 +75,9 @@ def test_values(source: BackEnd, tmp_path: Path, note: Note) -> None:
     for index, one in enumerate(asked()):
         with source.serving(one.path, tmp_path / str(index)) as url, Prometheus(url) as client:
             pair = both(shipped(), client, load(one.path), Grid(one.at, 20, 15))
-        words += differences(*pair)[0]
-        worst = max(worst, differences(*pair)[1])
+        said, far = differences(*pair)
+        words += said
+        worst = max(worst, far)
         off += list(_relative(*pair))
         lacking += [f"{one.path.name}: {name}" for name in _lacking(*pair)]
     if source.kind != VICTORIA_METRICS:

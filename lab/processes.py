@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +13,8 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests.servers import free_port, tool
 
 from lab.environment import NAME, Environment
 
@@ -69,7 +69,7 @@ def prometheus(folder: Path, target: int) -> Iterator[str]:
         encoding="ascii",
     )
     command = [
-        _tool("prometheus"), f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}",
+        tool("prometheus"), f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}",
         f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn",
     ]  # fmt: skip
     url = f"http://127.0.0.1:{port}"
@@ -87,20 +87,6 @@ def palanca(*arguments: str) -> tuple[str, str, int]:
 def typed(*arguments: str) -> str:
     """The command line of ``palanca`` as one would type it."""
     return shlex.join(["palanca", *arguments])
-
-
-def free_port() -> int:
-    """A port of 127.0.0.1 that nobody has."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _tool(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
-        raise StartError(f"{name} is not on the PATH; make lab puts it there, and make tools fetches it")
-    return found
 
 
 @contextmanager

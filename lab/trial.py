@@ -11,12 +11,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.servers import free_port
+
 from lab.client import Run, send
 from lab.environment import NAME, Environment
 from lab.faults import Fault
 from lab.figures import Figures, figures
 from lab.load import Load
-from lab.processes import StartError, free_port, palanca, prometheus, serve_line, typed, vllm
+from lab.processes import StartError, palanca, prometheus, serve_line, typed, vllm
 from lab.recording import record
 from lab.treatment import Advice, Document, first_advice, treat
 from palanca.changes import WARM_UP_S

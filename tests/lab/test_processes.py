@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from lab.processes import StartError, _running, free_port
+from lab.processes import StartError, _running
+from tests.servers import free_port
 
 SERVER = """
 import http.server, pathlib, subprocess, sys
