@@ -18,7 +18,7 @@ from palanca.check import load_catalogue
 from palanca.moments import parse_moment
 from palanca.poll import Question, run
 from palanca.resources import shipped
-from palanca.signals.store import Series
+from palanca.signals.store import Columns
 from palanca.sources.prometheus import Prometheus
 from palanca.sources.server import PrometheusSource
 from palanca.sources.session import Access
@@ -33,12 +33,12 @@ class Recorder(Prometheus):
         super().__init__(url, access)
         self.sent: list[tuple[str, dict[str, str]]] = []
 
-    def query(self, text: str, time: float) -> list[Series]:
+    def query(self, text: str, time: float) -> Columns:
         """Ask for an instant."""
         self.sent.append(("query", {"query": text, "time": f"{time:.3f}"}))
         return super().query(text, time)
 
-    def query_range(self, text: str, start: float, end: float, step: float) -> list[Series]:
+    def query_range(self, text: str, start: float, end: float, step: float) -> Columns:
         """Ask for a range."""
         parameters = {"query": text, "start": f"{start:.3f}", "end": f"{end:.3f}", "step": f"{step:g}"}
         self.sent.append(("query_range", parameters))

@@ -8,16 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from tests.engines import END, RECORDINGS, catalogue, rule, shipped
 from tests.recorded import AT
 from tests.servers import prometheus
 
 from palanca.errors import NoTargetsError, SourceError
-from palanca.model import Catalogue, SourceInfo, Target
+from palanca.model import Catalogue, SourceInfo
 from palanca.poll import INTERVAL_S, LOOKBACK_S, Opened, Question, Stretch, grid_for, run, series
 from palanca.render.document import to_json
-from palanca.signals.leaves import Discovery, Grid, Leaf
+from palanca.signals.leaves import Discovery, Grid, Leaf, Values
 from palanca.signals.samples import SampleReader
 from palanca.signals.store import SampleStore, Series
 from palanca.sources.prometheus import Prometheus
@@ -164,7 +163,7 @@ class Narrow:
         self.asked.append(instances)
         return Narrow(self.series, grid, self.asked, instances)
 
-    def leaf(self, leaf: Leaf) -> Mapping[Target, NDArray[np.float64]]:
+    def leaf(self, leaf: Leaf) -> Values:
         return self._reader(self.instances).leaf(leaf)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from string import Formatter
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,6 @@ from palanca.model import (
     Evidence,
     Finding,
     Severity,
-    SignalValue,
     State,
     Status,
     TargetReport,
@@ -30,17 +30,15 @@ from palanca.model import (
 )
 from palanca.quantities import is_number, number
 from palanca.signals.promql import PromQL, matchers
+from palanca.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from palanca.engine import Overrides
     from palanca.expressions import Compare, Node
-    from palanca.model import Catalogue, Readings, Rule, SignalReadings, Target
+    from palanca.model import Catalogue, Readings, Rule, SignalValue, Target
 
-_STATES = tuple(State)
 CORE_SIGNALS = ("up", "running", "waiting", "kv_cache_usage", "ttft_p99", "generation_tokens_per_second")
 
 
@@ -83,16 +81,42 @@ def unit_of(compare: Compare, rule: Rule, catalogue: Catalogue) -> str:
     return "ratio"
 
 
+@dataclass(frozen=True)
+class _Sorted:
+    """The rules at one target by their truth: those that hold, those that cannot be judged, those that do not apply."""
+
+    true: tuple[Verdict, ...]
+    unknown: tuple[Verdict, ...]
+    not_applicable: tuple[str, ...]
+
+    @classmethod
+    def of(cls, verdicts: Sequence[Verdict], truths: Sequence[int]) -> _Sorted:
+        """Sort; many targets have the same truths."""
+        pairs = list(zip(verdicts, truths, strict=True))
+        return cls(
+            tuple(verdict for verdict, truth in pairs if truth == Truth.TRUE),
+            tuple(verdict for verdict, truth in pairs if truth == Truth.UNKNOWN),
+            tuple(verdict.rule.id for verdict, truth in pairs if truth == Truth.NOT_APPLICABLE),
+        )
+
+
 class _Judge:
     """Turns verdicts into findings and reports, one target (row) at a time."""
 
     def __init__(self, catalogue: Catalogue, readings: Readings, verdicts: Sequence[Verdict]) -> None:
         self._catalogue, self._readings, self._verdicts = catalogue, readings, verdicts
         self._nodes = {verdict.rule.id: expressions.parse(verdict.rule.when) for verdict in verdicts}
-        self._lacking: dict[str, Mapping[str, NDArray[np.bool_]]] = {}
-        self._truths = [verdict.when[:, -1].tolist() for verdict in verdicts]
-        units = {name: catalogue.signals[name].unit for name in readings.signals}
-        self._values = {name: _signal_values(one, units[name]) for name, one in readings.signals.items()}
+        self._lacking: dict[str, list[tuple[str, list[bool]]]] = {}
+        self._snapshot = Snapshot(readings, {name: catalogue.signals[name].unit for name in readings.signals})
+        shape = (len(verdicts), len(readings.targets))
+        truths = np.array([verdict.when[:, -1] for verdict in verdicts], dtype=np.uint8).reshape(shape)
+        alike: dict[bytes, _Sorted] = {}
+        self._sorted = []
+        for column in truths.T:
+            pattern = column.tobytes()
+            if pattern not in alike:
+                alike[pattern] = _Sorted.of(verdicts, column.tolist())
+            self._sorted.append(alike[pattern])
 
     # --- findings --------------------------------------------------------------------------------
 
@@ -100,9 +124,7 @@ class _Judge:
         """Return what holds at one target, symptoms tied to what explains them."""
         covered = float(self._readings.covered[row])
         holding: list[tuple[Verdict, Held]] = []
-        for verdict, truth in zip(self._verdicts, self._truths, strict=True):
-            if truth[row] != Truth.TRUE:
-                continue
+        for verdict in self._sorted[row].true:
             state = held(verdict.when[row], self._readings.times, verdict.rule.for_, covered)
             if state is not None:
                 holding.append((verdict, state))
@@ -231,21 +253,19 @@ class _Judge:
         """Names that a rule lacks at one target; found out for all targets at once."""
         rule = verdict.rule.id
         if rule not in self._lacking:
-            self._lacking[rule] = missing_names(self._nodes[rule], verdict.environment)
-        return [name for name, where in self._lacking[rule].items() if where[row]]
+            count = len(self._readings.targets)
+            lacking = missing_names(self._nodes[rule], verdict.environment).items()
+            self._lacking[rule] = [(name, np.broadcast_to(where, count).tolist()) for name, where in lacking]
+        return [name for name, where in self._lacking[rule] if where[row]]
 
     def report(self, row: int, findings: tuple[Finding, ...]) -> TargetReport:
         """Everything that is said of one target."""
         readings = self._readings
-        signals = {name: values[row] for name, values in self._values.items()}
-        unknown, not_applicable = [], []
-        for verdict, truths in zip(self._verdicts, self._truths, strict=True):
-            if truths[row] == Truth.NOT_APPLICABLE:
-                not_applicable.append(verdict.rule.id)
-            elif truths[row] == Truth.UNKNOWN:
-                names = self._missing(verdict, row)
-                states = tuple((name, signals[name].state if name in signals else State.ABSENT) for name in names)
-                unknown.append(Unjudged(verdict.rule.id, states))
+        signals, unknown = self._snapshot.of(row), []
+        for verdict in self._sorted[row].unknown:
+            names = self._missing(verdict, row)
+            states = tuple((name, signals[name].state if name in signals else State.ABSENT) for name in names)
+            unknown.append(Unjudged(verdict.rule.id, states))
         return TargetReport(
             target=readings.targets[row],
             status=_status(findings, signals),
@@ -254,7 +274,7 @@ class _Judge:
             facts=readings.facts[row],
             findings=findings,
             unknown=tuple(unknown),
-            not_applicable=tuple(not_applicable),
+            not_applicable=self._sorted[row].not_applicable,
             bottleneck=_bottleneck(signals, {k: f.value for k, f in readings.facts[row].items()}),
         )
 
@@ -285,15 +305,6 @@ def _confidence(verdict: Verdict, state: Held, row: int) -> Confidence:
         return "low"
     supported = [truth[row, -1] == Truth.TRUE for truth in verdict.supports]
     return "high" if supported and all(supported) else "medium"
-
-
-def _signal_values(one: SignalReadings, unit: str) -> list[SignalValue]:
-    """What is said of a signal at the last step, target by target."""
-    values, states = one.values[:, -1], one.states[:, -1]
-    # x/0: no number says it, and comparisons take it as Prometheus does
-    states = np.where(np.isinf(values), State.LOWER_BOUND, states)
-    rows = zip(values.tolist(), np.isfinite(values).tolist(), states.tolist(), one.window[:, -1].tolist(), strict=True)
-    return [SignalValue(value if known else None, unit, _STATES[state], window) for value, known, state, window in rows]
 
 
 def _status(findings: Sequence[Finding], signals: Mapping[str, SignalValue]) -> Status:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -28,20 +29,47 @@ if TYPE_CHECKING:
     Truths = NDArray[np.uint8]
 
 
+class FactColumns:
+    """Facts of all targets ``[targets, 1]``, and the rows of each scope: the same for every rule, made when asked."""
+
+    def __init__(self, readings: Readings, optional: frozenset[str] = frozenset()) -> None:
+        self._targets, self._facts, self._optional = readings.targets, readings.facts, optional
+        self.number, self.flag, self.lacking = cache(self._number), cache(self._flag), cache(self._lacking)
+
+    @cached_property
+    def scopes(self) -> list[list[int]]:
+        """Rows of the targets of each scope."""
+        members: dict[tuple[str, ...], list[int]] = {}
+        for row, target in enumerate(self._targets):
+            members.setdefault(scope_of(target), []).append(row)
+        return list(members.values())
+
+    def _number(self, name: str) -> Numbers:
+        return np.array([_number(facts, name) for facts in self._facts], dtype=np.float64).reshape(-1, 1)
+
+    def _flag(self, name: str) -> Truths:
+        known = [facts.get(name) for facts in self._facts]
+        truth = [Truth.UNKNOWN if fact is None else Truth(bool(fact.value)) for fact in known]
+        return np.array(truth, dtype=np.uint8).reshape(-1, 1)
+
+    def _lacking(self, name: str) -> NDArray[np.bool_]:
+        lacking = [name in self._optional and name not in facts for facts in self._facts]
+        return np.array(lacking, dtype=bool).reshape(-1, 1)
+
+
 class ReadingsEnvironment:
     """Lets the expressions of one rule read signals, facts and its thresholds."""
 
     def __init__(
-        self, readings: Readings, thresholds: Mapping[str, float | Numbers], optional: frozenset[str] = frozenset()
+        self, readings: Readings, thresholds: Mapping[str, float | Numbers], facts: FactColumns | None = None
     ) -> None:
-        self._readings, self._thresholds, self._optional = readings, thresholds, optional
-        self._facts: dict[str, Numbers] = {}
+        self._readings, self._thresholds, self._facts = readings, thresholds, facts or FactColumns(readings)
         self._truths: dict[Node, Truths] = {}
         self._values: dict[Node, Numbers] = {}
 
     def including(self, more: Mapping[str, float]) -> ReadingsEnvironment:
         """Return the same environment with further named numbers."""
-        return ReadingsEnvironment(self._readings, {**self._thresholds, **more}, self._optional)
+        return ReadingsEnvironment(self._readings, {**self._thresholds, **more}, self._facts)
 
     def truth_at(self, node: Node, row: int) -> Truth:
         """Truth of a condition at one target and the last step; evaluated for all targets at once."""
@@ -61,15 +89,9 @@ class ReadingsEnvironment:
         """Apply a function over the engines of each scope; missing numbers are left out, NaN where all are missing."""
         table = np.broadcast_to(values, (len(self._readings.targets), len(self._readings.times)))
         result = np.full(table.shape, np.nan)
-        for rows in self._scopes():
+        for rows in self._facts.scopes:
             result[rows] = _over_engines(function, table[rows])
         return result
-
-    def _scopes(self) -> list[list[int]]:
-        members: dict[tuple[str, ...], list[int]] = {}
-        for row, target in enumerate(self._readings.targets):
-            members.setdefault(scope_of(target), []).append(row)
-        return list(members.values())
 
     def number(self, name: str) -> Numbers:
         """A scalar for a threshold, ``[targets, 1]`` for a fact or overridden threshold, else ``[targets, steps]``."""
@@ -77,22 +99,17 @@ class ReadingsEnvironment:
             return np.asarray(self._thresholds[name])
         if name in self._readings.signals:
             return self._readings.signals[name].values
-        if name not in self._facts:
-            self._facts[name] = np.array([[_number(facts, name)] for facts in self._readings.facts]).reshape(-1, 1)
-        return self._facts[name]
+        return self._facts.number(name)
 
     def flag(self, name: str) -> Truths:
         """Truth of a flag fact ``[targets, 1]``."""
-        known = [facts.get(name) for facts in self._readings.facts]
-        truth = [Truth.UNKNOWN if fact is None else Truth(bool(fact.value)) for fact in known]
-        return np.array(truth, dtype=np.uint8).reshape(-1, 1)
+        return self._facts.flag(name)
 
     def not_applicable(self, name: str) -> NDArray[np.bool_]:
         """Where the signal does not exist by design."""
         if name in self._readings.signals:
             return np.equal(self._readings.signals[name].states, State.NOT_APPLICABLE)
-        lacking = [name in self._optional and name not in facts for facts in self._readings.facts]
-        return np.array(lacking, dtype=bool).reshape(-1, 1)
+        return self._facts.lacking(name)
 
 
 def _median(table: Numbers) -> Numbers:
@@ -166,9 +183,9 @@ def evaluate(
     """
     shape = (len(readings.targets), len(readings.times))
     overrides = [] if thresholds is None else [thresholds(target) for target in readings.targets]
-    verdicts = []
+    verdicts, facts = [], FactColumns(readings, optional)
     for rule in rules:
-        environment = ReadingsEnvironment(readings, thresholds_of(rule, overrides), optional)
+        environment = ReadingsEnvironment(readings, thresholds_of(rule, overrides), facts)
 
         def truth(text: str, environment: ReadingsEnvironment = environment) -> Truths:
             return np.broadcast_to(expressions.holds(expressions.parse(text), environment), shape)

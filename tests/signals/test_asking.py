@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -40,10 +41,10 @@ class Limited:
         return [Series("", {"of": name}, stamps, np.ones(times.size)) for name in names]
 
 
-def lengths(rows: Sequence[Series]) -> dict[str, list[int]]:
+def lengths(answers: Iterable[Sequence[Series]]) -> dict[str, list[int]]:
     """Which times each expression was answered for, in the order of the grid."""
     found: dict[str, list[int]] = {}
-    for row in rows:
+    for row in chain.from_iterable(answers):
         found.setdefault(row.labels["of"], []).extend(int(at) for at in row.times)
     return found
 
@@ -64,8 +65,8 @@ def test_batches() -> None:
 def test_too_much_is_asked_in_halves(most: int, queries: int) -> None:
     """Of the expressions first, then of the time; every expression is answered once at every step."""
     server, grid = Limited(most), Grid(END, 20, 15)
-    rows = list(Asking(server, 2).joined(["a", "b", "c", "d"], grid))
-    assert {name: [int(at * 1000) for at in grid.times] for name in "abcd"} == lengths(rows)
+    answers = Asking(server, 2).joined(["a", "b", "c", "d"], grid)
+    assert {name: [int(at * 1000) for at in grid.times] for name in "abcd"} == lengths(answers)
     assert queries == len(server.asked)
     assert all(count == 20 for text, count in server.asked if " or " in text)
 
@@ -73,7 +74,7 @@ def test_too_much_is_asked_in_halves(most: int, queries: int) -> None:
 def test_one_value_that_is_too_much() -> None:
     server = Limited(0)
     with pytest.raises(TooMuchError):
-        list(Asking(server, 1).joined(["a", "b"], Grid(END, 8, 15)))
+        Asking(server, 1).joined(["a", "b"], Grid(END, 8, 15))
     assert 5 == server.refused
 
 
@@ -85,7 +86,7 @@ def test_other_errors_are_not_asked_again() -> None:
 
     server = Broken(9)
     with pytest.raises(SourceError, match="refused"):
-        list(Asking(server, 1).joined(["a", "b"], Grid(END, 1, 15)))
+        Asking(server, 1).joined(["a", "b"], Grid(END, 1, 15))
     assert 1 == len(server.asked)
 
 
@@ -106,7 +107,7 @@ def test_nothing_is_begun_after_an_error() -> None:
 
 def test_a_range_of_more_points_than_a_server_answers() -> None:
     server, grid = Limited(10**9), Grid(END, 3 * MOST_STEPS, 1)
-    rows = list(Asking(server, 1).joined(["a"], grid))
-    assert [int(at * 1000) for at in grid.times] == lengths(rows)["a"]
+    answers = Asking(server, 1).joined(["a"], grid)
+    assert [int(at * 1000) for at in grid.times] == lengths(answers)["a"]
     assert all(count <= MOST_STEPS for _, count in server.asked)
     assert 4 == len(server.asked)

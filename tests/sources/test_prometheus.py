@@ -76,7 +76,7 @@ def test_a_query_is_a_form_with_exact_times() -> None:
 )
 def test_credentials_are_sent(access: Access, expected: dict[str, str]) -> None:
     with asking(answer(), access) as (server, client):
-        assert [] == client.query("up", 0)
+        assert not client.query("up", 0)
 
     assert expected.items() <= server.requests[0].headers.items()
     assert server.requests[0].headers["User-Agent"].startswith("palanca/")
@@ -119,7 +119,7 @@ def test_numbers_that_are_none() -> None:
 
 def test_an_empty_result_is_no_error() -> None:
     with asking(answer(kind="matrix")) as (_server, client):
-        assert [] == client.query_range("x", 0, 60, 15)
+        assert not client.query_range("x", 0, 60, 15)
 
 
 def test_partial_answers_are_said() -> None:

@@ -59,13 +59,17 @@ class Target:
         """Make a target of a label mapping; empty values are no labels, as in Prometheus."""
         return cls(tuple(sorted((name, value) for name, value in labels.items() if value)))
 
+    @cached_property
+    def _values(self) -> dict[str, str]:
+        return dict(self.labels)
+
     def as_dict(self) -> dict[str, str]:
         """Labels as a new dict."""
-        return dict(self.labels)
+        return dict(self._values)
 
     def get(self, label: str, default: str = "") -> str:
         """Value of one label."""
-        return next((value for name, value in self.labels if name == label), default)
+        return self._values.get(label, default)
 
 
 SCOPE_LABELS = ("cluster", "namespace", "job", "model_name")
@@ -74,8 +78,7 @@ SCOPE_LABELS = ("cluster", "namespace", "job", "model_name")
 
 def scope_of(target: Target) -> tuple[str, ...]:
     """The configuration scope of a target."""
-    labels = target.as_dict()
-    return tuple(labels.get(label, "") for label in SCOPE_LABELS)
+    return tuple([target.get(label) for label in SCOPE_LABELS])
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,10 @@ class Metrics(Spec):
     releases: tuple[str, ...]
     families: Mapping[Identifier, Family]
 
+    def __hash__(self) -> int:
+        """Let what is made of the metrics be kept; a mapping has no hash of its own."""
+        return hash((self.prefixes, self.releases, tuple(self.families)))
+
 
 class Expand(Spec):
     """Makes one signal a label value: ``acceptance_pos`` over ``position`` 0..7."""

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from palanca.errors import SourceError, TooMuchError
 from palanca.signals.leaves import Grid
+from palanca.signals.store import Columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from palanca.signals.store import Series
 
+A = TypeVar("A")
 T = TypeVar("T")
 
 LONGEST_QUERY = 8000
@@ -48,29 +50,29 @@ class Asking:
     client: Queries
     threads: int
 
-    def instants(self, texts: Iterable[str], time: float) -> list[Sequence[Series]]:
+    def instants(self, texts: Iterable[str], time: float) -> list[Columns]:
         """Answer of each query at a time; none for an empty text."""
-        return self._each(lambda text: self.client.query(text, time) if text else (), texts)
+        return self._each(lambda text: Columns.of(self.client.query(text, time) if text else ()), texts)
 
-    def joined(self, texts: Iterable[str], grid: Grid) -> Iterable[Series]:
-        """Answers of expressions on a grid, all together; no two of them may give series with equal labels.
+    def joined(self, texts: Iterable[str], grid: Grid) -> list[Columns]:
+        """Answers of expressions on a grid, some together; no two of them may give series with equal labels.
 
         What the server calls too much is asked again in two halves: of the expressions, then of the time.
         """
         answers = self._each(lambda batch: self._within_limits(batch, grid), batches(texts))
-        return chain.from_iterable(answers)
+        return list(chain.from_iterable(answers))
 
-    def _within_limits(self, texts: Sequence[str], grid: Grid) -> Sequence[Series]:
+    def _within_limits(self, texts: Sequence[str], grid: Grid) -> list[Columns]:
         if grid.steps > MOST_STEPS:
             return self._halves(texts, grid)
         try:
-            return self._on_grid(either(texts), grid)
+            return [Columns.of(self._on_grid(either(texts), grid))]
         except TooMuchError:
             if len(texts) == grid.steps == 1:
                 raise
             return self._halves(texts, grid)
 
-    def _halves(self, texts: Sequence[str], grid: Grid) -> Sequence[Series]:
+    def _halves(self, texts: Sequence[str], grid: Grid) -> list[Columns]:
         if len(texts) > 1 and grid.steps <= MOST_STEPS:
             half = len(texts) // 2
             parts = [(texts[:half], grid), (texts[half:], grid)]
@@ -78,7 +80,7 @@ class Asking:
             half = grid.steps // 2
             early = Grid(float(grid.times[half - 1]), half, grid.interval)
             parts = [(texts, early), (texts, Grid(grid.end, grid.steps - half, grid.interval))]
-        return [row for some, part in parts for row in self._within_limits(some, part)]
+        return [answer for some, part in parts for answer in self._within_limits(some, part)]
 
     def _on_grid(self, text: str, grid: Grid) -> Sequence[Series]:
         start, end = float(grid.times[0]), float(grid.times[-1])
@@ -86,12 +88,12 @@ class Asking:
             return self.client.query(text, end)
         return self.client.query_range(text, start, end, grid.interval)
 
-    def _each(self, ask: Callable[[T], Sequence[Series]], questions: Iterable[T]) -> list[Sequence[Series]]:
+    def _each(self, ask: Callable[[T], A], questions: Iterable[T]) -> list[A]:
         failed = Event()
 
-        def one(question: T) -> Sequence[Series]:
+        def one(question: T) -> A | None:
             if failed.is_set():  # one that was begun before has failed, and its error is what is told
-                return ()
+                return None
             try:
                 return ask(question)
             except SourceError:
@@ -99,7 +101,7 @@ class Asking:
                 raise
 
         with ThreadPoolExecutor(max_workers=self.threads, thread_name_prefix="palanca-query") as pool:
-            return list(pool.map(one, questions))
+            return [answer for answer in pool.map(one, questions) if answer is not None]
 
 
 def batches(texts: Iterable[str], longest: int = LONGEST_QUERY, most: int = MOST_JOINED) -> list[list[str]]:

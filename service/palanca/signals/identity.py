@@ -34,33 +34,46 @@ def identity(labels: Mapping[str, str], family: Family) -> Target:
 
 
 class Identities:
-    """Targets of label sets, each looked at once: many series of an engine have the same labels."""
+    """Targets of label sets, each made once: series of many answers are of the same engines."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[frozenset[str], str], Target] = {}
+        self._found: dict[frozenset[str], dict[str, Target]] = {}
         self._targets: dict[Target, Target] = {}
+        self._together: dict[tuple[Target, ...], tuple[Target, ...]] = {}
 
     def of(self, labels: Mapping[str, str], gone: frozenset[str]) -> Target:
         """Return the target that has the labels apart from those in ``gone``."""
-        key = gone, "\0".join([*labels, *labels.values()])
-        target = self._found.get(key)
-        if target is None:
-            made = Target.of({name: value for name, value in labels.items() if name not in gone})
-            target = self._found[key] = self._targets.setdefault(made, made)
-        return target
+        return self.of_all([labels], gone)[0]
+
+    def together(self, targets: Iterable[Target]) -> tuple[Target, ...]:
+        """Return the same tuple for the same targets in the same order."""
+        made = tuple(targets)
+        return self._together.setdefault(made, made)
+
+    def of_all(self, sets: Iterable[Mapping[str, str]], gone: frozenset[str]) -> list[Target]:
+        """Return the target of each label set, as ``of``."""
+        plain, without = self._found.setdefault(frozenset(), {}), self._found.setdefault(gone, {})
+        targets = []
+        for labels in sets:
+            found = plain if gone.isdisjoint(labels) else without
+            text = "\0".join([*labels, *labels.values()])
+            target = found.get(text)
+            if target is None:
+                made = Target.of({name: value for name, value in labels.items() if name not in gone})
+                target = found[text] = self._targets.setdefault(made, made)
+            targets.append(target)
+        return targets
 
 
 def same_server(server: Target, target: Target) -> bool:
     """Whether a server-wide series is about the target: equal job and instance, and no label that differs."""
-    theirs, ours = server.as_dict(), target.as_dict()
-    if any(theirs.get(label) != ours.get(label) for label in SERVER_LABELS):
+    if any(server.get(label) != target.get(label) for label in SERVER_LABELS):
         return False
-    return all(ours.get(label, value) == value for label, value in theirs.items())
+    return all(target.get(label, value) == value for label, value in server.labels)
 
 
 def _values(target: Target, names: Iterable[str]) -> tuple[str, ...]:
-    labels = target.as_dict()
-    return tuple(labels.get(name, "") for name in names)
+    return tuple([target.get(name) for name in names])
 
 
 def _place(target: Target) -> tuple[str, ...]:

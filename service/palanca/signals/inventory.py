@@ -6,12 +6,13 @@ import math
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from palanca.errors import UsageError
-from palanca.signals.identity import BUCKET, COUNT, SERVER_LABELS, Identities, dropped, identity
+from palanca.signals.identity import BUCKET, COUNT, SERVER_LABELS, Identities, dropped
 from palanca.signals.promql import quote
 from palanca.signals.recorded import HISTOGRAM
 from palanca.signals.samples import le_of
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from palanca.model import Family, Metrics, Target
-    from palanca.signals.store import Series
+    from palanca.signals.store import Columns, Series
 
     Matchers = Callable[[Family], tuple[str, ...]]
     Bound = tuple[float, float]
@@ -98,7 +99,8 @@ class Place:
     gone: frozenset[str]
 
 
-def places(metrics: Metrics) -> dict[str, Place]:
+@lru_cache(maxsize=8)
+def places(metrics: Metrics) -> Mapping[str, Place]:
     """Return every full name that can be exposed; histograms without ``_bucket`` and ``_count``."""
     return {
         prefix + name.name: Place(prefix, name.name, family_name, family, dropped(family))
@@ -159,18 +161,27 @@ def any_names_query(metrics: Metrics, families: Iterable[Family], matchers: Matc
 
 
 def names_of(
-    rows: Iterable[Series], known: Mapping[str, Place], targets: Identities
+    answers: Iterable[Columns], known: Mapping[str, Place], targets: Identities
 ) -> tuple[dict[Target, set[str]], set[str]]:
-    """Read the answer: plain names of each identity, and the full names that there are."""
-    names: dict[Target, set[str]] = defaultdict(set)
+    """Read the answers: plain names of each identity, and the full names that there are."""
+    names: dict[Target, set[str]] = {}
     full: set[str] = set()
-    for row in rows:
-        labels = dict(row.labels)
-        name, place = _place(labels.pop(NAME_TAG, ""), known)
-        if place is not None:
-            names[targets.of(labels, place.gone)].add(place.name)
+    for answer in answers:
+        named = answer.by(NAME_TAG)
+        own: dict[frozenset[str], list[set[str]]] = {}
+        for text, rows in named.rows.items():
+            name, place = _place(text, known)
+            if place is None:
+                continue
             full.add(name)
-    return dict(names), full
+            having = own.setdefault(place.gone, [set() for _ in named.labels])
+            for row in rows:
+                having[named.sets[row]].add(place.name)
+        for gone, having in own.items():
+            for target, more in zip(targets.of_all(named.labels, gone), having, strict=True):
+                if more:
+                    names.setdefault(target, set()).update(more)
+    return names, full
 
 
 def _place(name: str, known: Mapping[str, Place]) -> tuple[str, Place | None]:
@@ -270,12 +281,16 @@ def _widen(bounds: dict[str, Bound], family: str, low: float, high: float) -> No
     bounds[family] = min(first, low), max(last, high)
 
 
-def heartbeat_of(rows: Iterable[Series], family: Family) -> dict[Target, NDArray[np.float64]]:
+def heartbeat_of(rows: Iterable[Series], family: Family, targets: Identities) -> dict[Target, NDArray[np.float64]]:
     """Read raw samples: their times in unix seconds, ascending, all series of an identity together."""
     found: dict[Target, list[NDArray[np.int64]]] = defaultdict(list)
+    gone = dropped(family)
     for row in rows:
-        found[identity(row.labels, family)].append(row.times)
-    return {target: np.unique(np.concatenate(times)) / 1000 for target, times in found.items()}
+        found[targets.of(row.labels, gone)].append(row.times)
+    return {
+        target: (times[0] if len(times) == 1 else np.unique(np.concatenate(times))) / 1000
+        for target, times in found.items()
+    }
 
 
 def job_names(targets: Iterable[Target]) -> frozenset[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterator
 
     from numpy.typing import NDArray
 
@@ -74,6 +75,35 @@ class Discovery:
     info: Mapping[Target, Mapping[str, str]]
 
 
+class Values(Mapping["Target", "NDArray[np.float64]"]):
+    """Values of a leaf, ``matrix [targets, steps]``: NaN is a value, a missing one is ``MISSING``."""
+
+    def __init__(self, targets: tuple[Target, ...], matrix: NDArray[np.float64]) -> None:
+        self.targets, self.matrix = targets, matrix
+
+    @classmethod
+    def of(cls, found: Mapping[Target, NDArray[np.float64]], steps: int) -> Values:
+        """Stack the values of each target."""
+        return cls(tuple(found), np.stack([*found.values()]) if found else np.empty((0, steps)))
+
+    @cached_property
+    def _rows(self) -> dict[Target, int]:
+        return {target: row for row, target in enumerate(self.targets)}
+
+    def __getitem__(self, target: Target) -> NDArray[np.float64]:
+        """Values ``[steps]`` of one target."""
+        row: NDArray[np.float64] = self.matrix[self._rows[target]]
+        return row
+
+    def __iter__(self) -> Iterator[Target]:
+        """Return the targets, in their order."""
+        return iter(self.targets)
+
+    def __len__(self) -> int:
+        """Number of targets."""
+        return len(self.targets)
+
+
 class Reader(Protocol):
     """Evaluates leaves on a grid of times."""
 
@@ -86,8 +116,8 @@ class Reader(Protocol):
         Where ``instances`` are given, values of others are of no interest and may be missing.
         """
 
-    def leaf(self, leaf: Leaf) -> Mapping[Target, NDArray[np.float64]]:
-        """Values ``[steps]`` for each target: NaN is a value; a missing one is ``MISSING``. Raises ``SourceError``."""
+    def leaf(self, leaf: Leaf) -> Values:
+        """Evaluate a leaf for every target that has the family. Raises ``SourceError``."""
 
 
 MISSING = np.float64(-1.7976931348623157e308)

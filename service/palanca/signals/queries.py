@@ -6,6 +6,7 @@ The reader writes query texts and reads answers; how a query is sent is the busi
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,7 @@ from palanca.errors import SourceError, UsageError
 from palanca.signals.asking import Asking
 from palanca.signals.identity import Identities, dropped
 from palanca.signals.inventory import LEAF_TAG, Selection, tagged
-from palanca.signals.leaves import MISSING, Leaf, compose
+from palanca.signals.leaves import MISSING, Leaf, Values, compose, missing
 from palanca.signals.promql import UNOBSERVED, PromQL
 from palanca.signals.survey import Surveyor
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from palanca.signals.asking import Queries
     from palanca.signals.leaves import Discovery, Grid
     from palanca.signals.recorded import Recordings
-    from palanca.signals.store import Series
     from palanca.signals.survey import Survey
 
 
@@ -94,7 +94,7 @@ class PromQLReader:
         if grid.steps > 1 and (grid.interval * 1000) % 1:
             raise UsageError(f"a step of {grid.interval} s is not a whole number of milliseconds")
         self._grid = grid
-        self._values: dict[Leaf, dict[Target, NDArray[np.float64]]] = {}
+        self._values: dict[Leaf, Values] = {}
 
     def at(
         self, grid: Grid, signals: Collection[str] | None = None, instances: frozenset[str] | None = None
@@ -122,7 +122,9 @@ class PromQLReader:
 
     def _surveyed(self) -> Survey:
         if self._survey is None:
-            surveyor = Surveyor(self._asking, self._metrics, self._grid, self._leaves, self._recordings)
+            surveyor = Surveyor(
+                self._asking, self._metrics, self._grid, self._leaves, self._recordings, self._identities
+            )
             self._survey = surveyor.survey(self._selection)
         return self._survey
 
@@ -134,39 +136,35 @@ class PromQLReader:
 
     # --- leaves ----------------------------------------------------------------------------------
 
-    def leaf(self, leaf: Leaf) -> Mapping[Target, NDArray[np.float64]]:
-        """Values ``[steps]`` for each identity of the family; the first call asks for all leaves together."""
+    def leaf(self, leaf: Leaf) -> Values:
+        """Evaluate a leaf for each identity of its family; the first call asks for all leaves together."""
         if leaf not in self._values:
             self._fetch(self._leaves if leaf in self._leaves else (leaf,))
         return self._values[leaf]
 
     def _fetch(self, leaves: Sequence[Leaf]) -> None:
-        self._values |= {leaf: {} for leaf in leaves}
         recorded = {} if self._recordings is None or self.unrecorded else self._recordings.series
         texts = [(index, self._text(leaf, recorded.get(leaf))) for index, leaf in enumerate(leaves)]
         marked = [tagged(text, LEAF_TAG, str(index)) for index, text in texts if text]
-        of_leaf = {
-            str(index): (self._values[leaf], dropped(self._metrics.families[leaf.family]))
-            for index, leaf in enumerate(leaves)
-        }
-        times, whole = self._grid.milliseconds, None
-        for row in self._asking.joined(marked, self._grid):
-            labels = dict(row.labels)
-            tag = labels.pop(LEAF_TAG, "")
-            if tag not in of_leaf:
-                raise SourceError(f"the answer has a series without the label {LEAF_TAG} that the query sets: {labels}")
-            values, gone = of_leaf[tag]
-            target = self._identities.of(labels, gone)
-            if row.times is not whole and np.array_equal(row.times, times):
-                whole = row.times
-            if row.times is whole and target not in values:
-                values[target] = row.values
-            else:
-                _lay(row, times, values.setdefault(target, np.full(times.size, MISSING)))
-        for leaf in leaves:
+        gone = {str(index): dropped(self._metrics.families[leaf.family]) for index, leaf in enumerate(leaves)}
+        found: dict[str, list[Values]] = {tag: [] for tag in gone}
+        for answer in self._asking.joined(marked, self._grid):
+            laid, by_leaf = answer.on(self._grid.milliseconds, MISSING), answer.by(LEAF_TAG)
+            targets_of = cache(partial(self._identities.of_all, by_leaf.labels))
+            alike: dict[tuple[frozenset[str], tuple[int, ...]], tuple[Target, ...]] = {}
+            for tag, rows in by_leaf.rows.items():
+                if tag not in gone:
+                    message = f"the answer has a series without the label {LEAF_TAG} that the query sets: "
+                    raise SourceError(message + str(dict(answer.labels[rows[0]])))
+                sets = tuple([by_leaf.sets[row] for row in rows])
+                if (gone[tag], sets) not in alike:
+                    having = targets_of(gone[tag])
+                    alike[gone[tag], sets] = self._identities.together([having[one] for one in sets])
+                found[tag].append(Values(alike[gone[tag], sets], laid[rows]))
+        for index, leaf in enumerate(leaves):
+            values = self._values[leaf] = _laid(found[str(index)], self._grid.steps)
             if leaf.function == "quantile":
-                for found in self._values[leaf].values():
-                    found[found == UNOBSERVED] = np.nan
+                values.matrix[values.matrix == UNOBSERVED] = np.nan
 
     def _text(self, leaf: Leaf, recorded: str | None) -> str:
         """PromQL of a leaf, or the series that has it recorded; empty where the source has no name of its family."""
@@ -182,8 +180,11 @@ class PromQLReader:
         return promql.leaf(leaf)
 
 
-def _lay(row: Series, times: NDArray[np.int64], values: NDArray[np.float64]) -> None:
-    """Lay the samples of a row on the grid of ``values``; those beside it are left out."""
-    index = np.searchsorted(times, row.times)
-    inside = (index < times.size) & (times[np.minimum(index, times.size - 1)] == row.times)
-    values[index[inside]] = row.values[inside]
+def _laid(parts: Sequence[Values], steps: int) -> Values:
+    """Lay all that answers have of a leaf over each other, later rows of a target on top."""
+    if len(parts) == 1 and len(set(parts[0].targets)) == len(parts[0].targets):
+        return parts[0]
+    found: dict[Target, NDArray[np.float64]] = {}
+    for target, row in ((target, row) for part in parts for target, row in zip(part.targets, part.matrix, strict=True)):
+        found[target] = np.where(missing(row), found[target], row) if target in found else row
+    return Values.of(found, steps)

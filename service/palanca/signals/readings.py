@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +13,7 @@ from palanca.model import Readings, SignalReadings, State, Target, VllmVersion
 from palanca.signals.identity import ServerIndex, server_of
 from palanca.signals.leaves import MISSING, Leaf, compose, missing, possible_range
 from palanca.signals.samples import HEARTBEAT, larger
-from palanca.signals.versions import VersionTable, available, counts, releases_of
+from palanca.signals.versions import available, counts, releases_of, version_table
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -41,8 +42,19 @@ class _Context:
     fresh: NDArray[np.bool_]
     window: float | None
     longest: float | None
-    servers: dict[frozenset[Target], list[Target | None]] = field(default_factory=dict)
-    """Server-wide series of each target, by all that there are: many leaves have the same."""
+    places: dict[tuple[str, int], tuple[tuple[Target, ...], NDArray[np.intp]]] = field(default_factory=dict)
+    """Rows of each target among those of a leaf, -1 for none, by scope and ``id`` of all of the leaf: many have the
+    same. They are kept beside, so that no others get their ``id``."""
+
+    @cached_property
+    def kinds(self) -> tuple[NDArray[np.intp], list[tuple[frozenset[str], VllmVersion | None]]]:
+        """What tells targets apart where a series is missing: the number of each one's kind, and the kinds."""
+        numbers: dict[tuple[frozenset[str], VllmVersion | None], int] = {}
+        own = [
+            numbers.setdefault((self.found.names.get(target, frozenset()), version), len(numbers))
+            for target, version in zip(self.found.targets, self.versions, strict=True)
+        ]
+        return np.array(own, dtype=np.intp), list(numbers)
 
     def span(self, signal: Signal) -> float:
         """Window of a signal in seconds: its own or the one given, but no longer than the history of the source."""
@@ -69,7 +81,7 @@ def read(
     Facts are added afterwards, by ``palanca.facts``.
     """
     found = reader.discover()
-    table = VersionTable(catalogue.metrics)
+    table = version_table(catalogue.metrics)
     versions = tuple(
         table.infer(found.names.get(target, frozenset()), found.info.get(target), target.as_dict())
         for target in found.targets
@@ -214,33 +226,28 @@ def _or_gauge(
 
 def _rows(context: _Context, leaf: Leaf) -> Array:
     """Values of one leaf for every target ``[targets, steps]``; server-wide ones joined on job and instance."""
-    family = context.catalogue.metrics.families[leaf.family]
     found = context.reader.leaf(leaf)
-    empty = np.full(context.grid.steps, MISSING)
-    targets = context.found.targets
-    if family.scope == "engine":
-        rows = [found.get(target, empty) for target in targets]
-    else:
-        there = frozenset(found)
-        if there not in context.servers:
-            index = ServerIndex(found)
-            context.servers[there] = [index.of(target) for target in targets]
-        rows = [found[server] if server is not None else empty for server in context.servers[there]]
-    return np.stack(rows) if rows else np.empty((0, context.grid.steps))
+    scope, targets = context.catalogue.metrics.families[leaf.family].scope, context.found.targets
+    key = scope, id(found.targets)
+    if key not in context.places:
+        rows = {target: row for row, target in enumerate(found.targets)}
+        index = ServerIndex(found.targets) if scope == "server" else None
+        mine = targets if index is None else map(index.of, targets)
+        places = [rows.get(one, -1) if one is not None else -1 for one in mine]
+        context.places[key] = found.targets, np.array(places, dtype=np.intp)
+    whole = np.concatenate([found.matrix, np.full((1, context.grid.steps), MISSING)])
+    return whole[context.places[key][1]]
 
 
 def _states(context: _Context, values: Array, gone: NDArray[np.bool_], family: Family) -> NDArray[np.uint8]:
     states = np.where(np.isnan(values), State.IDLE, State.OK).astype(np.uint8)
+    if not gone.any():
+        return states
     known = {name.name for name in family.names}
-    why: dict[tuple[frozenset[str], VllmVersion | None], State] = {}
-    for row in np.flatnonzero(gone.any(axis=1)):
-        alike = context.found.names.get(context.found.targets[row], frozenset()), context.versions[row]
-        if alike not in why:
-            why[alike] = _lacking(*alike, family, known)
-        lacking = why[alike]
-        stale = np.where(context.fresh[row], State.ABSENT, State.STALE) if lacking is State.STALE else lacking
-        states[row] = np.where(gone[row], stale, states[row])
-    return states
+    number, kinds = context.kinds
+    why = np.array([_lacking(*kind, family, known) for kind in kinds], dtype=np.uint8)[number][:, np.newaxis]
+    stale = np.where(context.fresh, np.uint8(State.ABSENT), np.uint8(State.STALE))
+    return np.where(gone, np.where(why == State.STALE, stale, why), states)
 
 
 def _lacking(names: frozenset[str], version: VllmVersion | None, family: Family, known: set[str]) -> State:

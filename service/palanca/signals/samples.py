@@ -22,7 +22,7 @@ from palanca.signals.identity import (
     join_servers,
     newest_info,
 )
-from palanca.signals.leaves import MISSING, Discovery, missing
+from palanca.signals.leaves import MISSING, Discovery, Values, missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -178,8 +178,11 @@ class SampleReader:
 
     # --- leaves ----------------------------------------------------------------------------------
 
-    def leaf(self, leaf: Leaf) -> dict[Target, NDArray[np.float64]]:
-        """Values ``[steps]`` for each identity of the family; names preferred in the order of the catalogue."""
+    def leaf(self, leaf: Leaf) -> Values:
+        """Evaluate a leaf for each identity of its family; names preferred in the order of the catalogue."""
+        return Values.of(self._evaluated(leaf), self._ends.size)
+
+    def _evaluated(self, leaf: Leaf) -> dict[Target, NDArray[np.float64]]:
         family = self._metrics.families[leaf.family]
         if leaf.function == "quantile":
             return self._quantile(leaf, family)
@@ -190,7 +193,7 @@ class SampleReader:
             self._add(by_name.setdefault(prefix + name, {}), rows, family, leaf)
         found = prefer(_largest(copies) for copies in by_name.values())
         if family.sparse and leaf.where:
-            whole = self.leaf(replace(leaf, where=()))
+            whole = self._evaluated(replace(leaf, where=()))
             zeros = {target: np.where(missing(values), values, 0.0) for target, values in whole.items()}
             found = prefer([found, zeros])
         return found

@@ -6,9 +6,9 @@ A ``Block`` holds the series of one metric name that share their timestamps: tho
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
 
@@ -25,6 +25,92 @@ class Series(NamedTuple):
     labels: Labels
     times: NDArray[np.int64]
     values: NDArray[np.float64]
+
+
+class Tagged(NamedTuple):
+    """Series by the value of one label.
+
+    ``rows`` are the numbers of those that have each value, "" standing for no such label; ``labels`` the sets of other
+    labels that there are, each once; ``sets`` has for every series the number of its set.
+    """
+
+    rows: Mapping[str, list[int]]
+    labels: Sequence[Labels]
+    sets: Sequence[int]
+
+
+class Columns(Sequence[Series]):
+    """Series of one answer, column by column: so that many are handled at once. A sequence of ``Series`` too.
+
+    ``names`` and ``labels`` have one entry a series; ``times`` and ``values`` the samples of all, one series after
+    another, and ``sizes`` how many each has. The labels may be changed by who asked.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        labels: Sequence[dict[str, str]],
+        times: NDArray[np.int64],
+        values: NDArray[np.float64],
+        sizes: NDArray[np.intp],
+    ) -> None:
+        self.names, self.labels, self.times, self.values = names, labels, times, values
+        self._sizes, self._ends = sizes, np.cumsum(sizes)
+
+    @classmethod
+    def of(cls, rows: Sequence[Series]) -> Columns:
+        """Lay series side by side; labels are copied."""
+        if isinstance(rows, Columns):
+            return rows
+        return cls(
+            [row.name for row in rows],
+            [dict(row.labels) for row in rows],
+            np.concatenate([row.times for row in rows]) if rows else np.zeros(0, dtype=np.int64),
+            np.concatenate([row.values for row in rows]) if rows else np.zeros(0),
+            np.array([row.times.size for row in rows], dtype=np.intp),
+        )
+
+    def __len__(self) -> int:
+        """Number of series."""
+        return len(self.labels)
+
+    @overload
+    def __getitem__(self, index: int) -> Series: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Series]: ...
+    def __getitem__(self, index: int | slice) -> Series | list[Series]:
+        """One series, or some."""
+        if isinstance(index, slice):
+            return [self[one] for one in range(*index.indices(len(self)))]
+        row = range(len(self))[index]
+        end = int(self._ends[row])
+        mine = slice(end - int(self._sizes[row]), end)
+        return Series(self.names[row], self.labels[row], self.times[mine], self.values[mine])
+
+    def by(self, tag: str) -> Tagged:
+        """Group by a label, which is taken away from ``labels``."""
+        rows: dict[str, list[int]] = defaultdict(list)
+        known: dict[str, int] = {}
+        labels: list[Labels] = []
+        sets = []
+        for row, own in enumerate(self.labels):
+            rows[own.pop(tag, "")].append(row)
+            text = "\0".join([*own, *own.values()])
+            number = known.get(text)
+            if number is None:
+                number = known[text] = len(labels)
+                labels.append(own)
+            sets.append(number)
+        return Tagged(rows, labels, sets)
+
+    def on(self, times: NDArray[np.int64], empty: float) -> NDArray[np.float64]:
+        """Lay the samples on ascending times, ``[series, times]``; gaps are ``empty``, samples between left out."""
+        laid = np.full((len(self), times.size), empty)
+        row = np.repeat(np.arange(len(self)), self._sizes)
+        step = np.searchsorted(times, self.times)
+        inside = (step < times.size) & (times[np.minimum(step, times.size - 1)] == self.times)
+        laid[row[inside], step[inside]] = self.values[inside]
+        return laid
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from palanca.moments import duration
 from palanca.signals import inventory
 from palanca.signals.asking import batches, either
-from palanca.signals.identity import Identities, dropped, join_servers, newest_info
+from palanca.signals.identity import dropped, join_servers, newest_info
 from palanca.signals.inventory import Selection
 from palanca.signals.leaves import Discovery
 from palanca.signals.recorded import Recorded, missing_engines
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
     from palanca.model import Metrics, Target
     from palanca.signals.asking import Asking
+    from palanca.signals.identity import Identities
     from palanca.signals.leaves import Grid, Leaf
     from palanca.signals.recorded import Recordings
-    from palanca.signals.store import Series
+    from palanca.signals.store import Columns, Series
 
 _LAST_HOUR_S = LAST_HOUR_MS / 1000
 _HOUR = duration(_LAST_HOUR_S)
@@ -60,10 +61,11 @@ class Surveyor:
         metrics: Metrics,
         grid: Grid,
         leaves: Sequence[Leaf],
-        recordings: Recordings | None = None,
+        recordings: Recordings | None,
+        identities: Identities,
     ) -> None:
         self._asking, self._metrics, self._families = asking, metrics, metrics.families
-        self._identities, self._places = Identities(), inventory.places(metrics)
+        self._identities, self._places = identities, inventory.places(metrics)
         self._histograms = {leaf.family: self._families[leaf.family] for leaf in leaves if leaf.function == "quantile"}
         self._recordings, self._grid, self._end = recordings, grid, float(grid.times[-1])
         windows = max((leaf.window + leaf.offset for leaf in leaves), default=0.0)
@@ -79,14 +81,14 @@ class Surveyor:
             *self._recorded_queries(selection),
             *map(either, batches(inventory.names_queries(self._metrics, engine, selection.of, _HOUR), most=MOST_NAMES)),
         )
-        names, full = inventory.names_of(chain(*rows), self._places, self._identities)
-        beats = inventory.heartbeat_of(beat_rows, core)
+        names, full = inventory.names_of(rows, self._places, self._identities)
+        beats = inventory.heartbeat_of(beat_rows, core, self._identities)
         recorded = self._recorded(names, beats, definitions, known_engines)
         selection = Selection(selection.matchers, inventory.job_names(names))
         servers, infos, bucket_rows = self._instants(
             *self._servers(selection), self._buckets_query(selection, recorded)
         )
-        own, more = inventory.names_of(servers, self._places, self._identities)
+        own, more = inventory.names_of([servers], self._places, self._identities)
         targets = join_servers(names, own, lambda server: _asked_for(server, selection.matchers))
         selection = Selection(selection.matchers, inventory.job_names(targets))
         known = frozenset(full | more)
@@ -95,7 +97,7 @@ class Surveyor:
             self._older_query(selection) if targets and self._reach > _LAST_HOUR_S else "",
             *inventory.beyond_queries(buckets, self._places, selection.of, _HOUR),
         )
-        known |= inventory.names_of(older, self._places, self._identities)[1]
+        known |= inventory.names_of([older], self._places, self._identities)[1]
         ordered = tuple(sorted(targets, key=lambda target: target.labels))
         alike: dict[frozenset[str], frozenset[str]] = {}
         having = {target: alike.setdefault(one := frozenset(targets[target]), one) for target in ordered}
@@ -109,7 +111,7 @@ class Surveyor:
         )
         return Survey(discovery, known, selection, recorded)
 
-    def _instants(self, *texts: str) -> list[Sequence[Series]]:
+    def _instants(self, *texts: str) -> list[Columns]:
         return self._asking.instants(texts, self._end)
 
     def _servers(self, selection: Selection) -> tuple[str, str]:

@@ -7,6 +7,7 @@ all together. Where that leaves nothing (a simulator, labels dropped), names and
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from palanca.model import VllmVersion
@@ -98,6 +99,12 @@ class VersionTable:
             engines &= {"v0"}
         both = engines & set(inferred.engines) if inferred is not None else engines
         return VllmVersion(release.text, release.text, tuple(sorted(both or engines or ENGINES[1:])), "reported")
+
+
+@lru_cache(maxsize=8)
+def version_table(metrics: Metrics) -> VersionTable:
+    """Return the table of the metrics, made once."""
+    return VersionTable(metrics)
 
 
 def plain_release(text: str) -> str:

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from palanca.errors import SourceError
-from palanca.signals.store import Series
+from palanca.signals.store import Columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -138,24 +138,19 @@ def texts(found: object) -> list[str]:
     return [str(text) for text in found] if isinstance(found, list) else []
 
 
-def series(rows: Iterable[object]) -> list[Series]:
+def series(rows: Iterable[object]) -> Columns:
     """Read the results of a vector or matrix, whose labels become those of the series.
 
-    Where all have equal times they share them. Raises ``AnswerError`` for wrong types and duplicates.
+    Raises ``AnswerError`` for wrong types and duplicates.
     """
     found = [row if isinstance(row, Row) else _row(row) for row in rows]
     metrics = [row.metric for row in found]
-    if len({"\0".join([*metric, *metric.values()]) for metric in metrics}) < len(metrics):
+    if len({"\0".join(metric.values()) for metric in metrics}) < len(metrics):
         _refuse_twice(metrics)
     times, values, sizes = _samples(found)
-    first = times[: sizes[0]] if len(set(sizes)) == 1 else times[:0]
-    alike = bool(first.size) and bool(np.all(times.reshape(-1, first.size) == first))
-    made, at = [], 0
-    for metric, size in zip(metrics, sizes, strict=True):
-        own = first if alike else times[at : at + size]
-        made.append(Series(metric.pop("__name__", ""), metric, own, values[at : at + size]))
-        at += size
-    return made
+    return Columns(
+        [metric.pop("__name__", "") for metric in metrics], metrics, times, values, np.array(sizes, dtype=np.intp)
+    )
 
 
 def _row(row: object) -> Row:
@@ -184,13 +179,13 @@ def _refuse_twice(metrics: Iterable[Mapping[str, str]]) -> None:
 
 def _samples(rows: Sequence[Row]) -> tuple[NDArray[np.int64], NDArray[np.float64], list[int]]:
     """Times and values of all rows, one after another, and how many each row has."""
-    pairs = [_pairs(row) for row in rows]
-    sizes = [len(row) for row in pairs]
+    sizes = [1 if row.values is None else len(row.values) for row in rows]
     if not all(sizes):
         raise AnswerError(f"a series without a sample: {_short(rows[sizes.index(0)].metric)}")
     try:
-        times = np.array([time for row in pairs for time, _ in row]) * 1000
-        values = np.array([float(value) for row in pairs for _, value in row])
+        pairs: Iterable[Any] = [pair for row in rows for pair in ((row.value,) if row.values is None else row.values)]
+        times = np.array([pair[0] for pair in pairs]) * 1000
+        values = np.array([float(pair[1]) for pair in pairs])
         if np.all(np.abs(times) < _LAST_MS):
             if len(times) > len(rows):
                 _check_order(times, sizes, rows)
@@ -208,10 +203,6 @@ def _check_order(times: NDArray[np.float64], sizes: Sequence[int], rows: Sequenc
     if (steps < 0).any():
         row = rows[int(np.searchsorted(ends, np.argmax(steps < 0), side="right"))]
         raise AnswerError(f"a series whose times go backwards: {_short(msgspec.to_builtins(row))}")
-
-
-def _pairs(row: Row) -> Sequence[Any]:
-    return (row.value,) if row.values is None else row.values
 
 
 def _readable(row: Row) -> bool:

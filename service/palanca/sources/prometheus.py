@@ -12,7 +12,6 @@ from prometheus_api_client import PrometheusConnect
 from urllib3.util.retry import Retry
 
 from palanca.errors import SourceError, TooMuchError
-from palanca.signals.store import Series
 from palanca.sources.answers import AnswerError, document, series, texts
 from palanca.sources.conversation import Notes
 from palanca.sources.session import Access, Answer, CarefulSession, split_url
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from palanca.model import SourceInfo
+    from palanca.signals.store import Columns
 
 _UNMOVED = {"nocache": "1"}
 """VictoriaMetrics moves the points of a longer range to multiples of the step, for its cache; others ignore this."""
@@ -159,27 +159,26 @@ class Prometheus:
                     recorded |= {name} if rule.get("type") == "recording" else set()
         return queries, frozenset(recorded)
 
-    def query(self, text: str, time: float) -> list[Series]:
+    def query(self, text: str, time: float) -> Columns:
         """Ask for an instant; a range vector gives all its samples. Raises ``SourceError``."""
         rows = self._connect.custom_query(text, params={"time": _exact(time)})
         return self._series(rows)
 
-    def query_range(self, text: str, start: float, end: float, step: float) -> list[Series]:
+    def query_range(self, text: str, start: float, end: float, step: float) -> Columns:
         """Ask for a range with both ends. Raises ``SourceError``."""
         whole = [datetime.fromtimestamp(at, UTC) for at in (start, end)]  # rounded there: `params` has the exact times
         exact = {"start": _exact(start), "end": _exact(end), "step": _exact(step), **_UNMOVED}
         rows = self._connect.custom_query_range(text, whole[0], whole[1], exact["step"], params=exact)
         return self._series(rows)
 
-    def _series(self, rows: Sequence[object]) -> list[Series]:
+    def _series(self, rows: Sequence[object]) -> Columns:
         try:
             made = series(rows)
         except AnswerError as error:
             raise SourceError(f"{self.url}: {error}") from None
-        samples = sum(one.times.size for one in made)
         with self._counting:
             old = self._asked
-            self._asked = Asked(old.queries + 1, old.series + len(made), old.samples + samples)
+            self._asked = Asked(old.queries + 1, old.series + len(made), old.samples + made.times.size)
         return made
 
 

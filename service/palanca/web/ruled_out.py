@@ -11,7 +11,7 @@ import numpy as np
 
 from palanca import expressions
 from palanca.diagnosis import unit_of
-from palanca.engine import ReadingsEnvironment, thresholds_of
+from palanca.engine import FactColumns, ReadingsEnvironment, thresholds_of
 from palanca.model import Evidence, Readings, SignalReadings, State, Truth, scope_of
 from palanca.render.gaps import lacking
 from palanca.render.groups import evidence_row
@@ -93,7 +93,8 @@ class _Against:
         self._row, self._catalogue = reports.index(report), catalogue
         self._readings = last_step(diagnosis, reports)
         self._overrides = [overrides(one.target) for one in reports] if overrides is not None else []
-        self._optional = frozenset(name for name, fact in catalogue.facts.items() if fact.optional)
+        optional = frozenset(name for name, fact in catalogue.facts.items() if fact.optional)
+        self._facts = FactColumns(self._readings, optional)
         self._signals = report.signals
         self._unfit = _UNFIT.get(report.status)
 
@@ -114,7 +115,7 @@ class _Against:
         return few + ("; ".join(dict.fromkeys(texts)) or "its condition did not hold")
 
     def _environment(self, rule: Rule, instead: Mapping[str, float] = MappingProxyType({})) -> ReadingsEnvironment:
-        return ReadingsEnvironment(self._readings, {**thresholds_of(rule, self._overrides), **instead}, self._optional)
+        return ReadingsEnvironment(self._readings, {**thresholds_of(rule, self._overrides), **instead}, self._facts)
 
     def _truth(self, node: Node, environment: ReadingsEnvironment) -> Truth:
         table = np.atleast_2d(expressions.holds(node, environment))
