@@ -13,7 +13,8 @@ from tests.recorded import AT
 from tests.servers import prometheus
 
 from palanca.errors import NoTargetsError, SourceError
-from palanca.model import Catalogue, SourceInfo
+from palanca.facts import INFERENCE_SIGNALS
+from palanca.model import Catalogue, SourceInfo, Target
 from palanca.poll import INTERVAL_S, LOOKBACK_S, Opened, Question, Stretch, grid_for, run, series
 from palanca.render.document import to_json
 from palanca.signals.leaves import Discovery, Grid, Leaf, Values
@@ -143,13 +144,17 @@ def test_two_steps_give_the_same_diagnosis(path: Path, back: float) -> None:
     assert expected == to_json(run(catalogue, Costly(path), question))
 
 
+Asked = tuple[frozenset[str] | None, frozenset[str] | None]
+"""Signals and instances that a reader was made for."""
+
+
 @dataclass
 class Narrow:
     """A reader that has values of no engines but those it was asked for."""
 
     series: list[Series]
     grid: Grid
-    asked: list[frozenset[str] | None]
+    asked: list[Asked]
     instances: frozenset[str] | None = None
 
     def _reader(self, instances: frozenset[str] | None) -> SampleReader:
@@ -159,8 +164,11 @@ class Narrow:
     def discover(self) -> Discovery:
         return self._reader(None).discover()
 
-    def at(self, grid: Grid, signals: Collection[str] | None = None, instances: frozenset[str] | None = None) -> Narrow:
-        self.asked.append(instances)
+    def at(
+        self, grid: Grid, signals: Collection[str] | None = None, targets: Collection[Target] | None = None
+    ) -> Narrow:
+        instances = None if targets is None else frozenset(one.get("instance") for one in targets)
+        self.asked.append((None if signals is None else frozenset(signals), instances))
         return Narrow(self.series, grid, self.asked, instances)
 
     def leaf(self, leaf: Leaf) -> Values:
@@ -171,7 +179,7 @@ class Narrow:
 class Fleet(Fake):
     """Several engines, read narrowly."""
 
-    asked: list[frozenset[str] | None] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
 
     def open(self, question: Question, catalogue: Catalogue) -> Opened:
         opened = super().open(question, catalogue)
@@ -203,9 +211,26 @@ def test_the_past_of_engines_where_a_rule_holds(when: str, asked: set[str]) -> N
     narrow = Fleet(series)
     made = run(known, narrow, Question())
 
-    assert [None, None, frozenset(asked)] == narrow.asked
+    past = (frozenset({"kv_cache_usage"}), frozenset(asked))
+    assert [(None, None), (frozenset(INFERENCE_SIGNALS), None), past] == narrow.asked
     assert to_json(run(known, Fake(series), Question())) == to_json(made)
     assert {"firing"} == {one.state for report in made.targets for one in report.findings}
+
+
+def test_only_rules_that_compare_engines_look_at_the_past_of_others() -> None:
+    """Each kind of rule asks for its own signals at its own engines."""
+    known = catalogue(
+        rule(id="one", when="kv_cache_usage > half"),
+        rule(id="two", when="running > half and running >= fleet_max(running)", scope="model"),
+    )
+    narrow = Fleet(engines({"a:8000": 0.9, "b:8000": 0.2, "c:8000": 0.7}))
+    made = run(known, narrow, Question())
+
+    assert [
+        (frozenset({"kv_cache_usage"}), frozenset({"a:8000", "c:8000"})),
+        (frozenset({"running"}), frozenset({"a:8000", "b:8000", "c:8000"})),
+    ] == narrow.asked[2:]
+    assert to_json(run(known, Fake(narrow.series), Question())) == to_json(made)
 
 
 # --- a stretch of signals --------------------------------------------------------------------------

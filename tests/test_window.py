@@ -15,7 +15,7 @@ from tests.recorded import AT, store
 from palanca.diagnosis import diagnose
 from palanca.errors import NoTargetsError, SourceError
 from palanca.facts import add_facts
-from palanca.model import Catalogue, Readings, SourceInfo, State
+from palanca.model import Catalogue, Readings, SourceInfo, State, Target
 from palanca.poll import Opened, Question, grid_for
 from palanca.render.document import document
 from palanca.signals.leaves import Discovery, Grid, Reader
@@ -38,9 +38,11 @@ class Spying:
     def discover(self) -> Discovery:
         return self.inner.discover()
 
-    def at(self, grid: Grid, signals: Collection[str] | None = None, instances: frozenset[str] | None = None) -> Reader:
+    def at(
+        self, grid: Grid, signals: Collection[str] | None = None, targets: Collection[Target] | None = None
+    ) -> Reader:
         self.asked.append(grid)
-        return self.inner.at(grid, signals, instances)
+        return self.inner.at(grid, signals, targets)
 
     def leaf(self, leaf: object) -> object:
         raise AssertionError

@@ -155,8 +155,8 @@ def in_two_steps(catalogue: Catalogue, opened: Opened, question: Question, grid:
     """
     info = opened.describe()
 
-    def past(names: Collection[str], instances: frozenset[str] | None = None) -> Readings:
-        reader = opened.reader.at(grid, names, instances)
+    def past(names: Collection[str], targets: Collection[Target] | None = None) -> Readings:
+        reader = opened.reader.at(grid, names, targets)
         return read(catalogue, reader, grid, info, window=question.window, only=names)
 
     instant = Grid(grid.end, 1, grid.interval)
@@ -167,13 +167,16 @@ def in_two_steps(catalogue: Catalogue, opened: Opened, question: Question, grid:
         for one in evaluate(catalogue.rules, wide, thresholds=question.thresholds)
         if (rows := one.when[:, -1] == Truth.TRUE).any()
     ]
-    used = {name for rule, _ in holding for name in expressions.names(expressions.parse(rule.when))}
-    names = sorted(used & set(catalogue.signals))
-    if not names:
-        return wide
-    rows = np.logical_or.reduce([_concerned(rule, rows, wide.targets) for rule, rows in holding])
-    instances = frozenset(target.get("instance") for target, row in zip(wide.targets, rows, strict=True) if row)
-    return widen_over(wide, past(names, instances), rows)
+    # those that compare engines are few, and look at many targets
+    for fleet in (False, True):
+        mine = [(rule, rows) for rule, rows in holding if expressions.uses_fleet(expressions.parse(rule.when)) is fleet]
+        used = {name for rule, _ in mine for name in expressions.names(expressions.parse(rule.when))}
+        names = sorted(used & set(catalogue.signals))
+        if names:
+            rows = np.logical_or.reduce([_concerned(rule, rows, wide.targets) for rule, rows in mine])
+            targets = [target for target, row in zip(wide.targets, rows, strict=True) if row]
+            wide = widen_over(wide, past(names, targets), rows)
+    return wide
 
 
 def _concerned(rule: Rule, rows: NDArray[np.bool_], targets: Sequence[Target]) -> NDArray[np.bool_]:

@@ -15,7 +15,16 @@ from palanca.errors import SourceError, UsageError
 from palanca.model import Catalogue, SourceInfo, Target
 from palanca.resources import shipped
 from palanca.signals.asking import LONGEST_QUERY
-from palanca.signals.inventory import LEAF_TAG, LONGEST_FILTER, NAME_TAG, Selection, one_of, places
+from palanca.signals.inventory import (
+    ALIKE_TAG,
+    LEAF_TAG,
+    LONGEST_FILTER,
+    NAME_TAG,
+    Selection,
+    narrowest,
+    one_of,
+    places,
+)
 from palanca.signals.leaves import MISSING, Grid, Leaf
 from palanca.signals.promql import UNOBSERVED
 from palanca.signals.queries import PromQLReader, planned
@@ -57,16 +66,23 @@ class Fleet:
         self._note(text)
         if "histogram_quantile(1, " in text:
             return []
+        if text.startswith("count by (palanca_name)"):
+            return [series({NAME_TAG: name}, len(self.targets)) for name in self._fitting(text) if self.targets]
+        if ALIKE_TAG in text:
+            groups = re.findall(rf'group without (.*?)"{ALIKE_TAG}", "(\d+)"', text)
+            tags = [tag for group, tag in groups if self._fitting(group)]
+            return [series({**labels, ALIKE_TAG: tag}, 1) for labels in self.targets for tag in tags]
         if NAME_TAG in text:
-            fitting = [
-                name
-                for name in self.names
-                if re.search(rf"[|(\"]{re.escape(_plain(name))}(_count|_bucket)?[|)\"]", text)
-            ]
+            fitting = self._fitting(text)
             return [series({**labels, NAME_TAG: name}, 1) for labels in self.targets for name in fitting]
         if LEAF_TAG in text:
             return self._leaves(text, 1)
         return [] if "cache_config_info" in text else [series(labels, 1, 1, 1) for labels in self.targets]
+
+    def _fitting(self, text: str) -> list[str]:
+        """Names that a selector of the text fits."""
+        plain = {name: rf"[|(\"]{re.escape(_plain(name))}(_count|_bucket)?[|)\"]" for name in self.names}
+        return [name for name, pattern in plain.items() if re.search(pattern, text)]
 
     def query_range(self, text: str, start: float, end: float, step: float) -> Sequence[Series]:
         self._note(text)
@@ -221,6 +237,29 @@ def test_very_many_jobs_are_not_listed(catalogue: Catalogue) -> None:
     assert ('job=~"|a"',) == Selection({}, frozenset({"a", ""})).of(up)
     assert 'job=""' == one_of("job", [""])
     assert LONGEST_FILTER < LONGEST_QUERY / 4
+
+
+def test_the_narrowest_label() -> None:
+    """Of all labels the one that leaves out most, where its values are few; servers have job and instance only."""
+    engines = [
+        Target.of({"job": "vllm", "instance": f"engine-{at}:8000", "model_name": f"m{at // 50}"}) for at in range(1000)
+    ]
+    one = 'instance="engine-7:8000"'
+    assert {"engine": one, "server": one} == narrowest(engines[7:8], engines)
+    assert {"engine": 'model_name=~"m1|m2"', "server": 'job="vllm"'} == narrowest(engines[50:150], engines)
+    assert {"engine": 'job="vllm"', "server": 'job="vllm"'} == narrowest(engines[::3], engines[::3])
+    assert {} == narrowest([], engines)
+    assert {} == narrowest([Target.of({"a": "1"}), Target.of({"b": "2"})], engines)
+
+
+def test_a_narrow_reader_asks_for_its_targets_only(catalogue: Catalogue, running: Leaf) -> None:
+    api = fleet(100)
+    reader = PromQLReader(api, catalogue, Grid(END, 1, 15))
+    (_, second, *_) = reader.discover().targets
+    narrow = reader.at(Grid(END, 1, 15), ["running"], [second])
+    narrow.leaf(running)
+
+    assert f'{{instance="{second.get("instance")}"}}' in api.texts[-1]
 
 
 # --- grids and answers -----------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from palanca.signals.recorded import HISTOGRAM
 from palanca.signals.samples import le_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 
 NAME_TAG = "palanca_name"
 LEAF_TAG = "palanca_leaf"
+ALIKE_TAG = "palanca_alike"
 LONGEST_FILTER = 1000
-"""Characters; with more jobs than that server-wide series are read from all jobs, and the like with instances."""
+"""Characters; with more jobs than that server-wide series are read from all jobs."""
 
 _LABEL_NAME = re.compile(r"^[a-zA-Z_][a-zA-Z0-9_]*$")
 
@@ -55,13 +56,14 @@ class Selection:
     """What ``--match`` means for each family: the same series that ``SampleReader`` keeps.
 
     A label that a server-wide series lacks leaves that series in, since it is joined on job and instance; ``jobs``
-    bound those series to the jobs of the targets, and ``instances`` all series to these, where there are any.
+    bound those series to the jobs of the targets, and ``narrow`` has a matcher for the series of a scope where only
+    some targets matter.
     Raises ``UsageError`` for a label name that cannot be one.
     """
 
     matchers: Mapping[str, str] = field(default_factory=dict)
     jobs: frozenset[str] = frozenset()
-    instances: frozenset[str] = frozenset()
+    narrow: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse what is no label name; values are quoted, so any text is safe there."""
@@ -79,13 +81,32 @@ class Selection:
             one_of(label, (value,) if strict and label not in gone else (value, ""))
             for label, value in sorted(self.matchers.items())
         ]
-        bounds = [one_of("job", self.jobs)] if self.jobs and not strict else []
-        bounds += [one_of("instance", self.instances)] if self.instances else []
-        return (*texts, *(text for text in bounds if len(text) <= LONGEST_FILTER))
+        jobs = one_of("job", self.jobs) if self.jobs and not strict else ""
+        texts += [jobs] if 0 < len(jobs) <= LONGEST_FILTER else []
+        return (*texts, *filter(None, [self.narrow.get(family.scope)]))
 
     def whole(self, _: Family) -> tuple[str, ...]:
         """Matchers that a series must fit with every label."""
         return tuple(one_of(label, (value,)) for label, value in sorted(self.matchers.items()))
+
+
+def narrowest(wanted: Collection[Target], targets: Collection[Target]) -> dict[str, str]:
+    """Write for each scope a matcher that ``wanted`` fit, and of the other targets as few as can be.
+
+    It is for one label, and none where all that there are would be longer than ``LONGEST_FILTER``.
+    """
+    everywhere = set.intersection(*({label for label, _ in one.labels} for one in wanted)) if wanted else set()
+    found = {}
+    for scope, labels in (("engine", everywhere), ("server", everywhere & set(SERVER_LABELS))):
+        texts = []
+        for label in sorted(labels):
+            values = {one.get(label) for one in wanted}
+            text = one_of(label, values)
+            if len(text) <= LONGEST_FILTER:
+                texts.append((sum(one.get(label) in values for one in targets), len(text), text))
+        if texts:
+            found[scope] = min(texts)[2]
+    return found
 
 
 @dataclass(frozen=True)
@@ -132,38 +153,106 @@ def _named(text: str, without: Collection[str]) -> str:
     return f"group without ({', '.join(sorted(without))}) ({_with_name(text)})"
 
 
-def _alike(families: Iterable[Family], matchers: Matchers) -> list[tuple[list[Family], tuple[str, ...]]]:
-    """Families that can share a selector and an aggregation, and their matchers."""
+@dataclass(frozen=True)
+class Alike:
+    """Families whose series have the same labels beside those of a target, and matchers for these series."""
+
+    families: tuple[Family, ...]
+    matchers: tuple[str, ...]
+
+    @property
+    def without(self) -> frozenset[str]:
+        """Labels to aggregate over; the name goes by itself."""
+        return dropped(self.families[0]) - {"__name__"}
+
+
+def alike(families: Iterable[Family], matchers: Matchers) -> list[Alike]:
+    """Put families together that can share a selector and an aggregation."""
     groups: dict[tuple[frozenset[str], bool, bool, tuple[str, ...]], list[Family]] = defaultdict(list)
     for family in families:
         needs = (f'{family.needs_label}!=""',) if family.needs_label else ()
         texts = (*needs, *matchers(family))
         groups[dropped(family), family.type == "histogram", family.prefixed, texts].append(family)
-    return [(members, texts) for (_, _, _, texts), members in groups.items()]
+    return [Alike(tuple(members), texts) for (_, _, _, texts), members in groups.items()]
 
 
-def names_queries(metrics: Metrics, families: Iterable[Family], matchers: Matchers, span: str) -> list[str]:
+def names_queries(metrics: Metrics, groups: Iterable[Alike], span: str) -> list[str]:
     """Write the expressions for the metric names that each identity has had within the span; no two for one name."""
-    parts = []
-    for members, texts in _alike(families, matchers):
-        chosen = selector(metrics, members, texts)
-        parts.append(_named(f"last_over_time({chosen}[{span}])", dropped(members[0]) - {"__name__"}))
-    return parts
+    return [_named(_seen(metrics, group, span), group.without) for group in groups]
+
+
+def _seen(metrics: Metrics, group: Alike, span: str) -> str:
+    return f"last_over_time({selector(metrics, group.families, group.matchers)}[{span}])"
+
+
+def counts_query(metrics: Metrics, groups: Iterable[Alike], span: str) -> str:
+    """Write the query for how many identities have had each name within the span."""
+    return " or ".join(f"count by ({NAME_TAG}) ({text})" for text in names_queries(metrics, groups, span))
+
+
+def identities_query(metrics: Metrics, groups: Iterable[Alike], span: str) -> str:
+    """Write the query for the identities that have had a name of each group, marked with the group's number."""
+    return " or ".join(
+        tagged(
+            f"group without ({', '.join(sorted(group.without))}) ({_seen(metrics, group, span)})", ALIKE_TAG, str(at)
+        )
+        for at, group in enumerate(groups)
+    )
+
+
+def common_names(
+    groups: Sequence[Alike],
+    counts: Columns,
+    identities: Columns,
+    known: Mapping[str, Place],
+    targets: Identities,
+    span: str,
+) -> tuple[dict[Target, set[str]], set[str], list[str]]:
+    """Read both answers: names of each identity as far as all of a group have them, and all full names.
+
+    The third is expressions as those of ``names_queries`` for the names that only some have.
+    """
+    numbers = {name.name: at for at, group in enumerate(groups) for family in group.families for name in family.names}
+    marked = identities.by(ALIKE_TAG)
+    common: list[set[str]] = [set() for _ in groups]
+    some: list[list[str]] = [[] for _ in groups]
+    full = set()
+    for labels, count in zip(counts.labels, counts.values.tolist(), strict=True):
+        text = labels.get(NAME_TAG, "")
+        name, place = _place(text, known)
+        if place is None or place.name not in numbers:
+            continue
+        full.add(name)
+        at = numbers[place.name]
+        if count == len(marked.rows.get(str(at), ())):
+            common[at].add(place.name)
+        else:
+            some[at].append(text)
+    names: dict[Target, set[str]] = {}
+    for at, group in enumerate(groups):
+        having = targets.of_all(marked.labels, dropped(group.families[0]))
+        for row in marked.rows.get(str(at), ()):
+            names.setdefault(having[marked.sets[row]], set()).update(common[at])
+    uneven = [
+        _named(f"last_over_time({{{', '.join([one_of('__name__', texts), *group.matchers])}}}[{span}])", group.without)
+        for group, texts in zip(groups, some, strict=True)
+        if texts
+    ]
+    return names, full, uneven
 
 
 def any_names_query(metrics: Metrics, families: Iterable[Family], matchers: Matchers, span: str) -> str:
     """Write the query for the metric names that there have been at all within the span."""
-    parts = []
-    for members, texts in _alike(families, matchers):
-        chosen = selector(metrics, members, texts)
-        parts.append(f"group by ({NAME_TAG}) ({_with_name(f'last_over_time({chosen}[{span}])')})")
+    parts = [
+        f"group by ({NAME_TAG}) ({_with_name(_seen(metrics, group, span))})" for group in alike(families, matchers)
+    ]
     return " or ".join(parts)
 
 
 def names_of(
     answers: Iterable[Columns], known: Mapping[str, Place], targets: Identities
 ) -> tuple[dict[Target, set[str]], set[str]]:
-    """Read the answers: plain names of each identity, and the full names that there are."""
+    """Read answers to ``names_queries``: plain names of each identity, and the full names that there are."""
     names: dict[Target, set[str]] = {}
     full: set[str] = set()
     for answer in answers:
@@ -194,8 +283,8 @@ def _place(name: str, known: Mapping[str, Place]) -> tuple[str, Place | None]:
 def buckets_query(metrics: Metrics, families: Iterable[Family], matchers: Matchers, span: str) -> str:
     """Write the query for how many series of each histogram have each ``le``."""
     parts = [
-        f"count by (__name__, le) (last_over_time({selector(metrics, members, texts, BUCKET)}[{span}]))"
-        for members, texts in _alike(families, matchers)
+        f"count by (__name__, le) (last_over_time({selector(metrics, group.families, group.matchers, BUCKET)}[{span}]))"
+        for group in alike(families, matchers)
     ]
     return " or on (__name__, le) ".join(parts)
 

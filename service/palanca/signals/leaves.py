@@ -110,10 +110,12 @@ class Reader(Protocol):
     def discover(self) -> Discovery:
         """Find the targets. Raises ``SourceError``."""
 
-    def at(self, grid: Grid, signals: Collection[str] | None = None, instances: frozenset[str] | None = None) -> Reader:
+    def at(
+        self, grid: Grid, signals: Collection[str] | None = None, targets: Collection[Target] | None = None
+    ) -> Reader:
         """Return a reader of the same source on another grid, for these ``signals``.
 
-        Where ``instances`` are given, values of others are of no interest and may be missing.
+        Where ``targets`` are given, values of others are of no interest and may be missing.
         """
 
     def leaf(self, leaf: Leaf) -> Values:

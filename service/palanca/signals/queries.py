@@ -15,7 +15,7 @@ from palanca import expressions
 from palanca.errors import SourceError, UsageError
 from palanca.signals.asking import Asking
 from palanca.signals.identity import Identities, dropped
-from palanca.signals.inventory import LEAF_TAG, Selection, tagged
+from palanca.signals.inventory import LEAF_TAG, Selection, narrowest, tagged
 from palanca.signals.leaves import MISSING, Leaf, Values, compose, missing
 from palanca.signals.promql import UNOBSERVED, PromQL
 from palanca.signals.survey import Surveyor
@@ -97,7 +97,7 @@ class PromQLReader:
         self._values: dict[Leaf, Values] = {}
 
     def at(
-        self, grid: Grid, signals: Collection[str] | None = None, instances: frozenset[str] | None = None
+        self, grid: Grid, signals: Collection[str] | None = None, targets: Collection[Target] | None = None
     ) -> PromQLReader:
         """Return a reader on another grid that knows what this one has discovered."""
         survey = self._surveyed()
@@ -105,7 +105,8 @@ class PromQLReader:
             self._asking.client, self._catalogue, grid, window=self._window, threads=self._asking.threads
         )
         other._leaves = planned(self._catalogue, self._window, signals)
-        other._survey = replace(survey, selection=replace(survey.selection, instances=instances or frozenset()))
+        narrow = {} if targets is None else narrowest(targets, survey.discovery.targets)
+        other._survey = replace(survey, selection=replace(survey.selection, narrow=narrow))
         other._identities, other._recordings = self._identities, self._recordings
         return other
 

@@ -76,10 +76,10 @@ class SampleReader:
         self._ends = np.round(grid.times * 1000).astype(np.int64)
 
     def at(
-        self, grid: Grid, signals: Collection[str] | None = None, instances: frozenset[str] | None = None
+        self, grid: Grid, signals: Collection[str] | None = None, targets: Collection[Target] | None = None
     ) -> SampleReader:
         """Return a reader of the same samples on another grid."""
-        del signals, instances
+        del signals, targets
         return SampleReader(
             self._store,
             self._metrics,

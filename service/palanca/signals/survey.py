@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from palanca.model import Metrics, Target
     from palanca.signals.asking import Asking
     from palanca.signals.identity import Identities
+    from palanca.signals.inventory import Alike
     from palanca.signals.leaves import Grid, Leaf
     from palanca.signals.recorded import Recordings
     from palanca.signals.store import Columns, Series
@@ -51,8 +52,9 @@ class Survey:
 class Surveyor:
     """Finds the targets of the hour before the end of a grid, and what leaves will need.
 
-    ``survey`` makes two round trips: names of the engines, and of their servers. There is a third one for what began
-    within a grid of more than an hour, or where engines differ in the outer bounds of a histogram.
+    ``survey`` makes two round trips: names of the engines, and of their servers. There is one more for names that only
+    some engines have, and another for what began within a grid of more than an hour, or where engines differ in the
+    outer bounds of a histogram.
     """
 
     def __init__(
@@ -76,12 +78,20 @@ class Surveyor:
         """Ask. Raises ``SourceError``."""
         core = self._families[HEARTBEAT]
         engine = [family for family in self._families.values() if family.scope == "engine"]
-        beat_rows, definitions, known_engines, *rows = self._instants(
+        groups = inventory.alike(engine, selection.of)
+        many = [group for group in groups if len(group.families) > 1]
+        beat_rows, definitions, known_engines, counts, identities, *rows = self._instants(
             f"{inventory.selector(self._metrics, [core], selection.of(core))}[{duration(self._reach)}]",
             *self._recorded_queries(selection),
-            *map(either, batches(inventory.names_queries(self._metrics, engine, selection.of, _HOUR), most=MOST_NAMES)),
+            inventory.counts_query(self._metrics, many, _HOUR),
+            inventory.identities_query(self._metrics, many, _HOUR),
+            *self._names_queries([group for group in groups if group not in many]),
         )
-        names, full = inventory.names_of(rows, self._places, self._identities)
+        names, full, uneven = inventory.common_names(many, counts, identities, self._places, self._identities, _HOUR)
+        rows += self._instants(*map(either, batches(uneven)))
+        listed, others = inventory.names_of(rows, self._places, self._identities)
+        for target, some in listed.items():
+            names.setdefault(target, set()).update(some)
         beats = inventory.heartbeat_of(beat_rows, core, self._identities)
         recorded = self._recorded(names, beats, definitions, known_engines)
         selection = Selection(selection.matchers, inventory.job_names(names))
@@ -91,7 +101,7 @@ class Surveyor:
         own, more = inventory.names_of([servers], self._places, self._identities)
         targets = join_servers(names, own, lambda server: _asked_for(server, selection.matchers))
         selection = Selection(selection.matchers, inventory.job_names(targets))
-        known = frozenset(full | more)
+        known = frozenset(full | others | more)
         buckets = inventory.buckets_of(bucket_rows, self._places)
         older, *beyond = self._instants(
             self._older_query(selection) if targets and self._reach > _LAST_HOUR_S else "",
@@ -114,18 +124,22 @@ class Surveyor:
     def _instants(self, *texts: str) -> list[Columns]:
         return self._asking.instants(texts, self._end)
 
+    def _names_queries(self, groups: Sequence[Alike]) -> list[str]:
+        return [*map(either, batches(inventory.names_queries(self._metrics, groups, _HOUR), most=MOST_NAMES))]
+
     def _servers(self, selection: Selection) -> tuple[str, str]:
         """Queries for the server-wide names and ``cache_config_info`` of the jobs with engines, and for ``up``."""
         wide = [family for family in self._families.values() if family.scope == "server"]
         names: list[str] = []
         info = ""
         if selection.jobs:
-            names += inventory.names_queries(self._metrics, wide, selection.of, _HOUR)
+            names += inventory.names_queries(self._metrics, inventory.alike(wide, selection.of), _HOUR)
             if "cache_config_info" in self._families:
                 family = self._families["cache_config_info"]
                 info = f"{inventory.selector(self._metrics, [family], selection.of(family))}[{_HOUR}]"
         if selection.matchers and "up" in self._families:
-            names += inventory.names_queries(self._metrics, [self._families["up"]], selection.whole, _HOUR)
+            up = inventory.alike([self._families["up"]], selection.whole)
+            names += inventory.names_queries(self._metrics, up, _HOUR)
         return " or ".join(names), info
 
     def _older_query(self, selection: Selection) -> str:
