@@ -6,6 +6,7 @@ import gzip
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -17,6 +18,7 @@ from tests.signals.agreement import TOLERANCE, Counted, both, differences
 from palanca.check import load_catalogue
 from palanca.model import Catalogue, State, Target
 from palanca.resources import shipped
+from palanca.signals import bounds
 from palanca.signals.leaves import Grid
 from palanca.sources.prometheus import Prometheus
 from palanca.sources.recording import load
@@ -89,7 +91,8 @@ def test_worlds(world: list[worlds.Server], data: st.DataObject) -> None:
     """Resets, gaps, late starts, churn, engines, pids, copies, old and new names, all prefixes: the same readings."""
     catalogue = load_catalogue([shipped("rules")])
     labels = data.draw(st.sampled_from([{"job": "vllm"}, {"note": 'a "b" \\ ü|x'}, {"model_name": "org/new"}]))
-    with tempfile.TemporaryDirectory() as name:
+    few = patch.object(bounds, "FEW_TARGETS", data.draw(st.sampled_from([0, bounds.FEW_TARGETS])))
+    with tempfile.TemporaryDirectory() as name, few:
         path = Path(name) / "world.om"
         path.write_text(worlds.text(world))
         store = load(path)

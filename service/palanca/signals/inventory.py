@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -14,8 +13,6 @@ import numpy as np
 from palanca.errors import UsageError
 from palanca.signals.identity import BUCKET, COUNT, SERVER_LABELS, Identities, dropped
 from palanca.signals.promql import quote
-from palanca.signals.recorded import HISTOGRAM
-from palanca.signals.samples import le_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -26,8 +23,6 @@ if TYPE_CHECKING:
     from palanca.signals.store import Columns, Series
 
     Matchers = Callable[[Family], tuple[str, ...]]
-    Bound = tuple[float, float]
-    Bounds = dict[Target, dict[str, Bound]]
 
 NAME_TAG = "palanca_name"
 LEAF_TAG = "palanca_leaf"
@@ -84,6 +79,10 @@ class Selection:
         jobs = one_of("job", self.jobs) if self.jobs and not strict else ""
         texts += [jobs] if 0 < len(jobs) <= LONGEST_FILTER else []
         return (*texts, *filter(None, [self.narrow.get(family.scope)]))
+
+    def narrowed(self, narrow: Mapping[str, str]) -> Selection:
+        """Return the same selection of some targets; ``narrow`` as of ``narrowest``."""
+        return replace(self, narrow=narrow)
 
     def whole(self, _: Family) -> tuple[str, ...]:
         """Matchers that a series must fit with every label."""
@@ -148,8 +147,8 @@ def _with_name(text: str) -> str:
     return f'label_replace({text}, "{NAME_TAG}", "$1", "__name__", "(.+)")'
 
 
-def _named(text: str, without: Collection[str]) -> str:
-    """One series for each metric name and target: 1, with the name in a label of its own."""
+def named(text: str, without: Collection[str]) -> str:
+    """Write one series for each metric name and target: 1, with the name in a label of its own."""
     return f"group without ({', '.join(sorted(without))}) ({_with_name(text)})"
 
 
@@ -178,7 +177,7 @@ def alike(families: Iterable[Family], matchers: Matchers) -> list[Alike]:
 
 def names_queries(metrics: Metrics, groups: Iterable[Alike], span: str) -> list[str]:
     """Write the expressions for the metric names that each identity has had within the span; no two for one name."""
-    return [_named(_seen(metrics, group, span), group.without) for group in groups]
+    return [named(_seen(metrics, group, span), group.without) for group in groups]
 
 
 def _seen(metrics: Metrics, group: Alike, span: str) -> str:
@@ -219,7 +218,7 @@ def common_names(
     full = set()
     for labels, count in zip(counts.labels, counts.values.tolist(), strict=True):
         text = labels.get(NAME_TAG, "")
-        name, place = _place(text, known)
+        name, place = place_of(text, known)
         if place is None or place.name not in numbers:
             continue
         full.add(name)
@@ -234,7 +233,7 @@ def common_names(
         for row in marked.rows.get(str(at), ()):
             names.setdefault(having[marked.sets[row]], set()).update(common[at])
     uneven = [
-        _named(f"last_over_time({{{', '.join([one_of('__name__', texts), *group.matchers])}}}[{span}])", group.without)
+        named(f"last_over_time({{{', '.join([one_of('__name__', texts), *group.matchers])}}}[{span}])", group.without)
         for group, texts in zip(groups, some, strict=True)
         if texts
     ]
@@ -259,7 +258,7 @@ def names_of(
         named = answer.by(NAME_TAG)
         own: dict[frozenset[str], list[set[str]]] = {}
         for text, rows in named.rows.items():
-            name, place = _place(text, known)
+            name, place = place_of(text, known)
             if place is None:
                 continue
             full.add(name)
@@ -273,101 +272,12 @@ def names_of(
     return names, full
 
 
-def _place(name: str, known: Mapping[str, Place]) -> tuple[str, Place | None]:
+def place_of(name: str, known: Mapping[str, Place]) -> tuple[str, Place | None]:
+    """Return the full name that the name of a series is of, and what it is; None for one of no family."""
     if name in known:
         return name, known[name]
     base = name.removesuffix(BUCKET).removesuffix(COUNT)
     return base, known.get(base)
-
-
-def buckets_query(metrics: Metrics, families: Iterable[Family], matchers: Matchers, span: str) -> str:
-    """Write the query for how many series of each histogram have each ``le``."""
-    parts = [
-        f"count by (__name__, le) (last_over_time({selector(metrics, group.families, group.matchers, BUCKET)}[{span}]))"
-        for group in alike(families, matchers)
-    ]
-    return " or on (__name__, le) ".join(parts)
-
-
-@dataclass(frozen=True)
-class Buckets:
-    """Finite bounds of one histogram: the first and last that all series have, and labels of those beyond them."""
-
-    shared: Bound | None
-    beyond: tuple[str, ...]
-
-
-def buckets_of(rows: Iterable[Series], known: Mapping[str, Place]) -> dict[str, Buckets]:
-    """Read the answer, or what was recorded of it over an hour, by full name.
-
-    A bound that always had as many series as ``+Inf`` is one that all have.
-    """
-    counts: dict[str, dict[str, Series]] = defaultdict(dict)
-    for row in rows:
-        full = row.labels.get(HISTOGRAM, row.name)
-        counts[full.removesuffix("_bucket")][row.labels.get("le", "")] = row
-    found: dict[str, Buckets] = {}
-    for full, by_le in counts.items():
-        if full not in known:
-            continue
-        every = by_le.get("+Inf")
-        finite = [le for le in by_le if math.isfinite(le_of({"le": le}))]
-        shared = [le for le in finite if every is not None and _equal(by_le[le], every)]
-        bounds = [le_of({"le": le}) for le in shared]
-        common = (min(bounds), max(bounds)) if bounds else None
-        beyond = [le for le in finite if le not in shared and not _within(le_of({"le": le}), common)]
-        found[full] = Buckets(common, tuple(sorted(beyond)))
-    return found
-
-
-def _equal(one: Series, other: Series) -> bool:
-    return np.array_equal(one.times, other.times) and np.array_equal(one.values, other.values)
-
-
-def _within(bound: float, common: Bound | None) -> bool:
-    return common is not None and common[0] <= bound <= common[1]
-
-
-def beyond_queries(
-    buckets: Mapping[str, Buckets], known: Mapping[str, Place], matchers: Matchers, span: str
-) -> list[str]:
-    """Write the queries for which targets have the bounds that not all have."""
-    texts = []
-    for full, one in buckets.items():
-        place = known[full]
-        if one.beyond:
-            inside = ", ".join([f'__name__="{full}_bucket"', one_of("le", one.beyond), *matchers(place.family)])
-            texts.append(_named(f"last_over_time({{{inside}}}[{span}])", place.gone - {"__name__", "le"}))
-    return texts
-
-
-def bounds_for(
-    names: Mapping[Target, frozenset[str]],
-    buckets: Mapping[str, Buckets],
-    beyond: Iterable[Series],
-    known: Mapping[str, Place],
-    targets: Identities,
-) -> Bounds:
-    """Give every target the bounds of its names, the widest of each family; ``beyond`` answers ``beyond_queries``."""
-    alike: dict[frozenset[str], dict[str, Bound]] = {}
-    for own in set(names.values()):
-        alike[own] = {}
-        for full, one in buckets.items():
-            if known[full].name in own and one.shared is not None:
-                _widen(alike[own], known[full].family_name, *one.shared)
-    bounds = {target: dict(alike[own]) for target, own in names.items()}
-    for row in beyond:
-        labels = dict(row.labels)
-        _, place = _place(labels.pop(NAME_TAG, ""), known)
-        bound = le_of(labels)
-        if place is not None and math.isfinite(bound):
-            _widen(bounds.setdefault(targets.of(labels, place.gone), {}), place.family_name, bound, bound)
-    return bounds
-
-
-def _widen(bounds: dict[str, Bound], family: str, low: float, high: float) -> None:
-    first, last = bounds.get(family, (low, high))
-    bounds[family] = min(first, low), max(last, high)
 
 
 def heartbeat_of(rows: Iterable[Series], family: Family, targets: Identities) -> dict[Target, NDArray[np.float64]]:

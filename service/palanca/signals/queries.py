@@ -106,7 +106,7 @@ class PromQLReader:
         )
         other._leaves = planned(self._catalogue, self._window, signals)
         narrow = {} if targets is None else narrowest(targets, survey.discovery.targets)
-        other._survey = replace(survey, selection=replace(survey.selection, narrow=narrow))
+        other._survey = replace(survey, selection=survey.selection.narrowed(narrow))
         other._identities, other._recordings = self._identities, self._recordings
         return other
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from palanca.moments import duration
 from palanca.signals import inventory
 from palanca.signals.asking import batches, either
+from palanca.signals.bounds import BoundsFinder
 from palanca.signals.identity import dropped, join_servers, newest_info
 from palanca.signals.inventory import Selection
 from palanca.signals.leaves import Discovery
@@ -70,6 +70,7 @@ class Surveyor:
         self._identities, self._places = identities, inventory.places(metrics)
         self._histograms = {leaf.family: self._families[leaf.family] for leaf in leaves if leaf.function == "quantile"}
         self._recordings, self._grid, self._end = recordings, grid, float(grid.times[-1])
+        self._bounds = BoundsFinder(self._instants, metrics, self._histograms.values(), self._places, identities, _HOUR)
         windows = max((leaf.window + leaf.offset for leaf in leaves), default=0.0)
         self._reach = max(_LAST_HOUR_S, (grid.steps - 1) * grid.interval + windows + _LOOKBACK_S)
         """How far back data are asked for, in seconds: whole ages within the windows of all steps."""
@@ -95,18 +96,12 @@ class Surveyor:
         beats = inventory.heartbeat_of(beat_rows, core, self._identities)
         recorded = self._recorded(names, beats, definitions, known_engines)
         selection = Selection(selection.matchers, inventory.job_names(names))
-        servers, infos, bucket_rows = self._instants(
-            *self._servers(selection), self._buckets_query(selection, recorded)
-        )
+        servers, infos = self._instants(*self._servers(selection))
         own, more = inventory.names_of([servers], self._places, self._identities)
         targets = join_servers(names, own, lambda server: _asked_for(server, selection.matchers))
         selection = Selection(selection.matchers, inventory.job_names(targets))
         known = frozenset(full | others | more)
-        buckets = inventory.buckets_of(bucket_rows, self._places)
-        older, *beyond = self._instants(
-            self._older_query(selection) if targets and self._reach > _LAST_HOUR_S else "",
-            *inventory.beyond_queries(buckets, self._places, selection.of, _HOUR),
-        )
+        (older,) = self._instants(self._older_query(selection) if targets and self._reach > _LAST_HOUR_S else "")
         known |= inventory.names_of([older], self._places, self._identities)[1]
         ordered = tuple(sorted(targets, key=lambda target: target.labels))
         alike: dict[frozenset[str], frozenset[str]] = {}
@@ -116,7 +111,7 @@ class Surveyor:
             names=having,
             prefixes=frozenset(self._places[name].prefix for name in known) - {""},
             heartbeat=beats,
-            bounds=inventory.bounds_for(having, buckets, chain(*beyond), self._places, self._identities),
+            bounds=self._bounds.find(having, selection, self._recorded_buckets(recorded)),
             info=newest_info(ordered, ((row.labels, int(row.times[-1])) for row in infos), self._metrics),
         )
         return Survey(discovery, known, selection, recorded)
@@ -172,12 +167,9 @@ class Surveyor:
         wanted = [target for target, own in names.items() if own & read]
         return Recorded(self._recordings, definitions, missing_engines(wanted, there, beats, definitions))
 
-    def _buckets_query(self, selection: Selection, recorded: Recorded | None) -> str:
-        if not self._histograms:
-            return ""
-        if recorded is not None and not recorded.why_not(self._grid.milliseconds[-1:]):
-            return f"{recorded.recordings.buckets}[{_HOUR}]"
-        return inventory.buckets_query(self._metrics, self._histograms.values(), selection.of, _HOUR)
+    def _recorded_buckets(self, recorded: Recorded | None) -> str:
+        usable = recorded is not None and not recorded.why_not(self._grid.milliseconds[-1:])
+        return recorded.recordings.buckets if recorded is not None and usable else ""
 
 
 def _asked_for(server: Target, matchers: Mapping[str, str]) -> bool:
