@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from palanca.diagnosis import diagnose
-from palanca.engine import evaluate
+from palanca.engine import FactColumns, evaluate
 from palanca.episodes import Episode, RuleSummary, Tally, advance, keep_firing, keys_of
 from palanca.errors import UsageError
 from palanca.facts import add_facts
@@ -33,9 +33,7 @@ from palanca.signals.leaves import Grid
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from numpy.typing import NDArray
-
-    from palanca.engine import Overrides
+    from palanca.engine import Overrides, Verdict
     from palanca.episodes import Key
     from palanca.model import Catalogue, Diagnosis, Fact, Readings, Target
 
@@ -145,9 +143,9 @@ class Backtest:
                 block, count = reading.result()
                 if first + count < self._span.steps:
                     reading = ahead.submit(self._block, first + count)
-                truths: dict[object, NDArray[np.uint8]] = {}
+                known: dict[object, tuple[Verdict, ...]] = {}
                 for offset in range(-first % self._span.stride, count, self._span.stride):
-                    yield float(block.times[offset + self._depth - 1]), self._judge(block, offset, truths)
+                    yield float(block.times[offset + self._depth - 1]), self._judge(block, offset, known)
                 first += count
 
     # --- blocks ----------------------------------------------------------------------------------
@@ -162,29 +160,34 @@ class Backtest:
     def _read(self, first: int, count: int) -> Readings:
         return self._reading(Grid(self._span.time(first + count - 1), count + self._depth - 1, INTERVAL_S))
 
-    def _judge(self, block: Readings, offset: int, truths: dict[object, NDArray[np.uint8]]) -> Diagnosis | None:
+    def _judge(self, block: Readings, offset: int, known: dict[object, tuple[Verdict, ...]]) -> Diagnosis | None:
+        last = offset + self._depth - 1
         cut = add_facts(
-            cut_at(block, offset + self._depth - 1, self._depth),
+            cut_at(block, last, self._depth),
             self._catalogue, flags=self._flags, objectives=self._objectives, settings=self._settings,
         )  # fmt: skip
-        truth = self._truth(block, cut, truths)[:, :, offset + self._depth - 1]
-        for row, rule in enumerate(self._catalogue.rules):
-            tally = self._tallies[rule.id]
-            tally.looks += truth.shape[1]
-            tally.unknown += int(np.count_nonzero(truth[row] == Truth.UNKNOWN))
-            tally.not_applicable += int(np.count_nonzero(truth[row] == Truth.NOT_APPLICABLE))
-        return diagnose(self._catalogue, cut, self._thresholds) if (truth == Truth.TRUE).any() else None
+        whole = self._verdicts(block, cut, known)
+        for verdict in whole:
+            truth, tally = verdict.when[:, last], self._tallies[verdict.rule.id]
+            tally.looks += truth.size
+            tally.unknown += int(np.count_nonzero(truth == Truth.UNKNOWN))
+            tally.not_applicable += int(np.count_nonzero(truth == Truth.NOT_APPLICABLE))
+        if not any((verdict.when[:, last] == Truth.TRUE).any() for verdict in whole):
+            return None
+        facts, steps = FactColumns(cut, self._optional), slice(offset, last + 1)
+        mine = [verdict.cut(steps, verdict.environment.over(cut, facts)) for verdict in whole]
+        return diagnose(self._catalogue, cut, self._thresholds, mine)
 
-    def _truth(self, block: Readings, cut: Readings, truths: dict[object, NDArray[np.uint8]]) -> NDArray[np.uint8]:
-        """Truth ``[rules, targets, steps]`` of a whole block under the facts of one moment; few sets of facts occur."""
+    def _verdicts(
+        self, block: Readings, cut: Readings, known: dict[object, tuple[Verdict, ...]]
+    ) -> tuple[Verdict, ...]:
+        """Verdicts ``[targets, steps]`` of a whole block under the facts of one moment; few sets of facts occur."""
         values = tuple(tuple((name, fact.value) for name, fact in facts.items()) for facts in cut.facts)
         key = (cut.targets, values)
-        if key not in truths:
+        if key not in known:
             whole = replace(keep_targets(block, [block.targets.index(one) for one in cut.targets]), facts=cut.facts)
-            verdicts = evaluate(self._catalogue.rules, whole, self._optional, self._thresholds)
-            shape = (0, len(whole.targets), len(whole.times))
-            truths[key] = np.stack([one.when for one in verdicts]) if verdicts else np.zeros(shape, dtype=np.uint8)
-        return truths[key]
+            known[key] = evaluate(self._catalogue.rules, whole, self._optional, self._thresholds)
+        return known[key]
 
 
 def cut_at(block: Readings, last: int, depth: int) -> Readings:

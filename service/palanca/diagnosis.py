@@ -39,16 +39,25 @@ if TYPE_CHECKING:
     from palanca.expressions import Compare, Node
     from palanca.model import Catalogue, Readings, Rule, SignalValue, Target
 
+_ANY = "\0"
+"""Stands for the matchers of a target in PromQL that is the same for all."""
 CORE_SIGNALS = ("up", "running", "waiting", "kv_cache_usage", "ttft_p99", "generation_tokens_per_second")
 
 
-def diagnose(catalogue: Catalogue, readings: Readings, thresholds: Overrides | None = None) -> Diagnosis:
+def diagnose(
+    catalogue: Catalogue,
+    readings: Readings,
+    thresholds: Overrides | None = None,
+    verdicts: Sequence[Verdict] | None = None,
+) -> Diagnosis:
     """Judge every rule at every target at the last step of the readings.
 
     ``thresholds`` gives for a target what replaces the thresholds of the rules there: rule, threshold, value.
+    ``verdicts`` are those of ``evaluate`` over these readings, where they are known.
     """
-    optional = frozenset(name for name, fact in catalogue.facts.items() if fact.optional)
-    verdicts = evaluate(catalogue.rules, readings, optional, thresholds)
+    if verdicts is None:
+        optional = frozenset(name for name, fact in catalogue.facts.items() if fact.optional)
+        verdicts = evaluate(catalogue.rules, readings, optional, thresholds)
     judge = _Judge(catalogue, readings, verdicts)
     findings = [judge.findings(row) for row in range(len(readings.targets))]
     findings = [tuple(sorted(one, key=rank)) for one in reconcile(readings.targets, findings, rank)]
@@ -106,6 +115,7 @@ class _Judge:
     def __init__(self, catalogue: Catalogue, readings: Readings, verdicts: Sequence[Verdict]) -> None:
         self._catalogue, self._readings, self._verdicts = catalogue, readings, verdicts
         self._nodes = {verdict.rule.id: expressions.parse(verdict.rule.when) for verdict in verdicts}
+        self._promqls: dict[str, str] = {}
         self._lacking: dict[str, list[tuple[str, list[bool]]]] = {}
         self._snapshot = Snapshot(readings, {name: catalogue.signals[name].unit for name in readings.signals})
         shape = (len(verdicts), len(readings.targets))
@@ -222,7 +232,11 @@ class _Judge:
         spec = self._catalogue.signals[signal]
         family = self._catalogue.metrics.families.get(spec.family or "")
         labels = server if family is not None and family.scope == "server" else target.as_dict()
-        return PromQL(self._catalogue, self._readings.names, matchers(labels)).signal(signal)
+        if not labels:
+            return PromQL(self._catalogue, self._readings.names).signal(signal)
+        if signal not in self._promqls:
+            self._promqls[signal] = PromQL(self._catalogue, self._readings.names, (_ANY,)).signal(signal)
+        return self._promqls[signal].replace(_ANY, ", ".join(matchers(labels)))
 
     def _fill(self, template: str, verdict: Verdict, row: int) -> str:
         """Put values with units into the braces of a summary."""

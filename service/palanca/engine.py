@@ -67,6 +67,10 @@ class ReadingsEnvironment:
         self._truths: dict[Node, Truths] = {}
         self._values: dict[Node, Numbers] = {}
 
+    def over(self, readings: Readings, facts: FactColumns) -> ReadingsEnvironment:
+        """Return the environment of the same rule over other readings of the same targets."""
+        return ReadingsEnvironment(readings, self._thresholds, facts)
+
     def including(self, more: Mapping[str, float]) -> ReadingsEnvironment:
         """Return the same environment with further named numbers."""
         return ReadingsEnvironment(self._readings, {**self._thresholds, **more}, self._facts)
@@ -169,6 +173,16 @@ class Verdict:
     supports: tuple[Truths, ...]
     contradicts: tuple[Truths, ...]
     environment: ReadingsEnvironment
+
+    def cut(self, steps: slice, environment: ReadingsEnvironment) -> Verdict:
+        """Return the verdict of some steps; ``environment`` is that over them."""
+        return Verdict(
+            self.rule,
+            self.when[:, steps],
+            tuple(one[:, steps] for one in self.supports),
+            tuple(one[:, steps] for one in self.contradicts),
+            environment,
+        )
 
 
 def evaluate(

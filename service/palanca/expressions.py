@@ -22,7 +22,7 @@ import ast
 import math
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -51,8 +51,17 @@ class ExpressionError(ValueError):
 # --- the tree ------------------------------------------------------------------------------------
 
 
+class _Part:
+    """Base of the nodes of a tree."""
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Distinct names in order of appearance."""
+        return tuple(dict.fromkeys(one.name for one in walk(self) if isinstance(one, Name)))  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True)
-class Number:
+class Number(_Part):
     """A literal."""
 
     value: float
@@ -60,7 +69,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Name:
+class Name(_Part):
     """A signal, fact, SLO or threshold."""
 
     name: str
@@ -68,7 +77,7 @@ class Name:
 
 
 @dataclass(frozen=True)
-class Arithmetic:
+class Arithmetic(_Part):
     """``left op right`` with op one of ``+ - * /``."""
 
     op: str
@@ -78,7 +87,7 @@ class Arithmetic:
 
 
 @dataclass(frozen=True)
-class Call:
+class Call(_Part):
     """``min max floor ceil round_down``."""
 
     function: str
@@ -87,7 +96,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Compare:
+class Compare(_Part):
     """``left op right`` with op one of ``< <= > >=``."""
 
     op: str
@@ -97,7 +106,7 @@ class Compare:
 
 
 @dataclass(frozen=True)
-class Logic:
+class Logic(_Part):
     """``and`` / ``or`` over two or more conditions."""
 
     op: str
@@ -106,7 +115,7 @@ class Logic:
 
 
 @dataclass(frozen=True)
-class Not:
+class Not(_Part):
     """Negation."""
 
     part: Node
@@ -234,7 +243,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 def names(node: Node) -> tuple[str, ...]:
     """Distinct names in order of appearance."""
-    return tuple(dict.fromkeys(one.name for one in walk(node) if isinstance(one, Name)))
+    return node.names
 
 
 def comparisons(node: Node, *, negated: bool = False) -> Iterator[Compare]:
