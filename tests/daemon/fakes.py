@@ -11,7 +11,7 @@ from tests.recorded import AT, store
 
 from palanca.daemon.snapshot import Snapshot
 from palanca.daemon.watch import Duty, Poll, Watch
-from palanca.errors import NoTargetsError, SourceError
+from palanca.errors import SourceError
 from palanca.model import Catalogue, SourceInfo
 from palanca.poll import Opened, Question, grid_for
 from palanca.signals.samples import SampleReader
@@ -35,7 +35,7 @@ class Recorded:
 
     clock: Clock
     url: str = "http://recorded"
-    failure: SourceError | NoTargetsError | None = None
+    failure: Exception | None = None
     hang: bool = False
     name: str = KV
     state: Literal["ok", "partial"] = "ok"

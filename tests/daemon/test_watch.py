@@ -39,6 +39,19 @@ def test_a_failure_keeps_what_was_known() -> None:
     assert ("ok", None) == (poll.result, poll.view.error)
 
 
+def test_a_fault_of_palanca_is_told_too() -> None:
+    """What nobody foresaw does not leave an old diagnosis standing as if it were new."""
+    source = Recorded(Clock())
+    watch = watching(source)
+    known = watch.poll().view.diagnosis
+    source.failure = ZeroDivisionError("of a rule")
+    poll = watch.poll()
+    assert ("error", known, source.failure) == (poll.result, poll.view.diagnosis, poll.fault)
+    assert "a fault of palanca, please report it: ZeroDivisionError('of a rule')" == poll.view.error
+    source.failure = None
+    assert ("ok", None) == ((poll := watch.poll()).result, poll.fault)
+
+
 def test_a_source_without_targets_is_no_failure() -> None:
     """It answers, and there is nothing to judge."""
     source = Recorded(Clock(), failure=NoTargetsError("no vLLM series"))

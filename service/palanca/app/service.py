@@ -188,7 +188,7 @@ class _PollLog:
         failed, known = poll.result == "error", watch.name in self._failing
         if failed and not known:
             self._failing.add(watch.name)
-            self._log.warning("source fails", source=watch.name, error=poll.view.error)
+            self._log.warning("source fails", source=watch.name, error=poll.view.error, exc_info=poll.fault)
         elif not failed and known:
             self._failing.discard(watch.name)
             self._log.info("source has recovered", source=watch.name)

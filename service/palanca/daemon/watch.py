@@ -70,12 +70,16 @@ class Duty:
 
 @dataclass(frozen=True)
 class Poll:
-    """One poll as it went: when it began (unix seconds), how long it took, and what came of it."""
+    """One poll as it went: when it began (unix seconds), how long it took, and what came of it.
+
+    ``fault`` is an error that nobody foresaw, so one of palanca's own.
+    """
 
     began: float
     seconds: float
     result: Result
     view: View
+    fault: Exception | None = None
 
 
 class Watch:
@@ -114,16 +118,18 @@ class Watch:
         return self._failures < FAILURES_BEFORE_REST or self._timer() - self._began >= REST * self.interval
 
     def poll(self) -> Poll:
-        """Ask the source and judge. Never raises a ``PalancaError``."""
+        """Ask the source and judge. Never raises: a fault of palanca's own is told as one of the source is."""
         with self._polling:
             began, start = self._clock(), self._timer()
             self._began = start
             try:
                 diagnosis, result = self._diagnosed(began)
-            except PalancaError as error:
+            except Exception as error:  # noqa: BLE001  or what is known would grow old without a word
                 self._failures += 1
-                self.view = replace(self.view, error=str(error))
-                return Poll(began, self._timer() - start, "error", self.view)
+                fault = None if isinstance(error, PalancaError) else error
+                reason = str(error) if fault is None else f"a fault of palanca, please report it: {error!r}"
+                self.view = replace(self.view, error=reason)
+                return Poll(began, self._timer() - start, "error", self.view, fault)
             self._failures = 0
             lacking = left_out(diagnosis, self.view) if self._partly(diagnosis, began) else ()
             self.view = replace(self.view, diagnosis=diagnosis, error=None, left_out=lacking)
