@@ -12,7 +12,7 @@ import pytest
 from tests.engines import END, Value, catalogue, finding, readings, reports, rule, shipped, target
 
 from palanca.diagnosis import diagnose, rank
-from palanca.model import Fact, Finding, State
+from palanca.model import Fact, Finding, Recommendation, State
 from palanca.render.document import to_json
 
 BUSY: dict[str, Value] = {
@@ -34,6 +34,14 @@ def found(**changes: object) -> Finding:
     return Finding(**(plain | changes))  # type: ignore[arg-type]
 
 
+def advice(argument: str | None) -> Recommendation:
+    """A recommendation that can be followed as it stands, or cannot."""
+    return Recommendation(
+        lever="max_num_seqs", direction="raise", flag="--max-num-seqs", current=None, provenance=None, proposed=None,
+        argument=argument, computed_from="", why="", effect="", trade_off="", verify=(), risk="low", applies_to="",
+    )  # fmt: skip
+
+
 # --- order ---------------------------------------------------------------------------------------
 
 
@@ -48,13 +56,20 @@ def found(**changes: object) -> Finding:
         ({"confidence": "low"}, {"cause": "configuration", "explains_count": 4, "confidence": "high"}),
         ({"confidence": "low"}, {"cause": "unexplained", "explains_count": 4, "confidence": "high"}),
         ({"explains_count": 2, "confidence": "low", "rule": "z"}, {"explains_count": 1, "confidence": "high"}),
+        ({"explains_count": 2, "recommendations": (advice(None),)}, {"recommendations": (advice("--max-num-seqs 8"),)}),
+        (
+            {"recommendations": (advice("--max-num-seqs 8"), advice(None)), "confidence": "low", "rule": "z"},
+            {"recommendations": (advice(None), advice("--max-num-seqs 8")), "confidence": "high"},
+        ),
+        ({"recommendations": (advice("--max-num-seqs 8"),), "rule": "z"}, {"recommendations": ()}),
         ({"confidence": "high", "rule": "z"}, {"confidence": "medium", "rule": "a"}),
         ({"confidence": "medium", "rule": "z"}, {"confidence": "low", "rule": "a"}),
         ({"rule": "a"}, {"rule": "b"}),
     ],
 )
 def test_order_of_findings(first: dict[str, object], second: dict[str, object]) -> None:
-    """Root, firing, severity, cause other than configuration, number explained, confidence, id: each beats the next."""
+    """Each beats the next: root, firing, severity, cause other than configuration, number explained, first
+    recommendation that can be followed, confidence, id."""
     assert rank(found(**first)) < rank(found(**second))
 
 

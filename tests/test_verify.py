@@ -191,6 +191,23 @@ def test_the_warm_up_is_left_out() -> None:
     assert "every step after lies within 1200 s of the process start" == all_cold.why
 
 
+def test_the_warm_up_is_left_out_before_too() -> None:
+    """A cold start before the change is no gain of the change; where there is nothing else, it is said."""
+    begun = [15.0 * step for step in range(STEPS)]
+    cold = LOAD | {"ttft_p50": [9.0] * 14 + noisy(0.1)[14:], "uptime": begun}
+    after = made_readings(LOAD | {"ttft_p50": noisy(0.1, 1), "uptime": 9000.0})
+    result = verify(shipped(), made_readings(cold), after, left_out=200.0)
+    assert ("did nothing", STEPS - 15) == (result.verdict, int(only(result).load.before.sum()))
+    assert "younger" not in result.why
+
+    slow = LOAD | {"ttft_p50": noisy(9.0), "uptime": begun}
+    young = verify(shipped(), made_readings(slow), after, left_out=warm_up(300.0) * 2)
+    assert "helped" == young.verdict
+    assert young.why.endswith(
+        "the process before was younger than 1200 s too, which makes a change look better than it is"
+    )
+
+
 def test_new_engines_in_the_place_of_old_ones() -> None:
     """Without an engine on both sides the engines of a scope are compared by their means."""
     old = [target("0", instance=f"old-{index}") for index in range(2)]

@@ -66,7 +66,11 @@ def diagnose(
 
 
 def rank(finding: Finding) -> tuple[object, ...]:
-    """Sort key: root, fleet, firing, severity, cause other than configuration, what it explains, confidence, id."""
+    """Sort key: root, fleet, firing, severity, cause other than configuration, what it explains, advice, confidence, id.
+
+    Of findings that are as grave and explain as much, one whose first recommendation can be followed as it stands comes
+    first.
+    """
     return (
         finding.role != "root",
         finding.scope != "model",
@@ -74,6 +78,7 @@ def rank(finding: Finding) -> tuple[object, ...]:
         SEVERITY_ORDER.index(finding.severity),
         finding.cause in {"configuration", "unexplained"},
         -finding.explains_count,
+        all(one.argument is None for one in finding.recommendations[:1]),
         CONFIDENCE_ORDER.index(finding.confidence),
         finding.rule,
     )

@@ -82,7 +82,8 @@ def verify(
 ) -> Verification:
     """Compare two sides. Without a ``rule`` the latencies and the throughput decide.
 
-    Steps of ``after`` whose batch begins less than ``left_out`` seconds after the process did are left out.
+    Steps whose batch begins less than ``left_out`` seconds after the process did are left out; where there are no
+    others before the change, they are taken, and it is said.
     """
     window = float(before.times[-1] - before.times[-2]) if len(before.times) > 1 else 0.0
     engines = tuple(
@@ -118,9 +119,10 @@ def _engine(
     catalogue: Catalogue, sides: tuple[Readings, Readings], rows: Rows, rule: Rule | None, times: tuple[float, float]
 ) -> EngineChange:
     target, *chosen = rows
-    warm = _warm(sides[1], chosen[1], *times)
+    earlier, warm = (_warm(side, which, *times) for side, which in zip(sides, chosen, strict=True))
+    young = not earlier.any()
     loads = [load_of(side, which) for side, which in zip(sides, chosen, strict=True)]
-    found = match(loads[0], replace(loads[1], busy=loads[1].busy & warm))
+    found = match(replace(loads[0], busy=loads[0].busy & (earlier | young)), replace(loads[1], busy=loads[1].busy & warm))
     if not warm.any():
         found = replace(found, axis=None, why=f"every step after lies within {times[1]:g} s of the process start")
     wanted = {one.signal for one in rule.verify} if rule else set()
@@ -134,6 +136,8 @@ def _engine(
     outcomes = tuple(outcome(one, table.get(one.signal), facts) for one in rule.verify) if rule else ()
     goals = {one.signal for one in outcomes if one.came not in {"kept", "broken"}}
     verdict, why = _judged(outcomes, table) if found.axis is not None else _untold(found.why)
+    if young and verdict == "helped":
+        why += f"; the process before was younger than {times[1]:g} s too, which makes a change look better than it is"
     return EngineChange(
         target, (len(chosen[0]), len(chosen[1])), verdict, why, found, signals, outcomes,
         tuple(one.signal for one in signals if _is_price(one, catalogue, goals)),

@@ -135,7 +135,7 @@ def test_a_fresh_diagnosis_that_fails(failure: SourceError, error: str | None) -
 def test_a_moment_that_a_source_cannot_know() -> None:
     """It is told apart from a failure: another source may know it."""
     source = Recorded(Clock())
-    source.failure = UsageError("it is in the future")  # type: ignore[assignment]
+    source.failure = UsageError("it is in the future")
     view = watching(source).fresh(4e9)
     assert (True, "it is in the future", None) == (view.impossible, view.error, view.diagnosis)
 
