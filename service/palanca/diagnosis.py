@@ -66,7 +66,7 @@ def diagnose(
 
 
 def rank(finding: Finding) -> tuple[object, ...]:
-    """Sort key: root, fleet, firing, severity, cause other than configuration, what it explains, advice, confidence, id.
+    """Sort key: root, fleet, firing, severity, no cause in configuration, what it explains, advice, confidence, id.
 
     Of findings that are as grave and explain as much, one whose first recommendation can be followed as it stands comes
     first.

@@ -8,6 +8,7 @@ import re
 import shlex
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -205,20 +206,23 @@ def add_facts(
     operator wrote down for a target.
     """
     made, asked = [], given(catalogue, flags or {})
-    by_version: dict[VllmVersion | None, Facts] = {}
-    engines = Counter(_server(target) for target in readings.targets if target.get("engine"))
+    asked |= {name: Fact(value, "given", "--slo") for name, value in (objectives or {}).items()}
+    labels = [spec.label for spec in catalogue.facts.values() if spec.label is not None]
+    places = [_server(target) for target in readings.targets]
+    engines = Counter(place for place, target in zip(places, readings.targets, strict=True) if target.get("engine"))
+    plain = cache(partial(defaults, catalogue))
+    known: dict[object, Facts] = {}
     for row, target in enumerate(readings.targets):
-        version = readings.versions[row]
-        if version not in by_version:
-            by_version[version] = defaults(catalogue, version)
-        facts = by_version[version] | infer(readings, row, catalogue)
-        facts |= reported(catalogue, readings.info[row], engines[_server(target)])
-        facts |= (servers or {}).get(target.get("instance"), {})
-        facts |= settings(target) if settings is not None else {}
-        facts |= asked
-        for name, value in (objectives or {}).items():
-            facts[name] = Fact(value, "given", "--slo")
-        made.append(complete(catalogue, facts))
+        version, info, count = readings.versions[row], readings.info[row], engines[places[row]]
+        inferred = infer(readings, row, catalogue)
+        told = (servers or {}).get(target.get("instance"), {})
+        own = settings(target) if settings is not None else {}
+        parts = [tuple(facts.items()) for facts in (inferred, told, own)]
+        key = (version, count, *map(info.get, labels), *parts)
+        if key not in known:  # many engines are alike
+            reports = reported(catalogue, info, count)
+            known[key] = complete(catalogue, {**plain(version), **inferred, **reports, **told, **own, **asked})
+        made.append(known[key])
     return replace(readings, facts=tuple(made))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -160,11 +161,13 @@ def in_two_steps(catalogue: Catalogue, opened: Opened, question: Question, grid:
         return read(catalogue, reader, grid, info, window=question.window, only=names)
 
     instant = Grid(grid.end, 1, grid.interval)
-    now = read(catalogue, opened.reader.at(instant), instant, info, window=question.window)
-    wide = with_facts(catalogue, widen(some(now, opened), grid, past(INFERENCE_SIGNALS)), question)
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="palanca-past") as beside:
+        earlier = beside.submit(past, INFERENCE_SIGNALS)
+        now = read(catalogue, opened.reader.at(instant), instant, info, window=question.window)
+        wide = with_facts(catalogue, widen(some(now, opened), grid, earlier.result()), question)
     holding = [
         (one.rule, rows)
-        for one in evaluate(catalogue.rules, wide, thresholds=question.thresholds)
+        for one in evaluate(catalogue.rules, replace(now, facts=wide.facts), thresholds=question.thresholds)
         if (rows := one.when[:, -1] == Truth.TRUE).any()
     ]
     # those that compare engines are few, and look at many targets

@@ -60,13 +60,16 @@ class _Column:
         self._unit = unit
 
     @cached_property
-    def _rows(self) -> list[tuple[float | None, str, State, float]]:
+    def _rows(self) -> list[SignalValue]:
         values: NDArray[np.float64] = self._values
         # x/0: no number says it, and comparisons take it as Prometheus does
         states = np.where(np.isinf(values), State.LOWER_BOUND, self._states)
         known = np.isfinite(values).tolist()
         rows = zip(values.tolist(), known, states.tolist(), self._windows.tolist(), strict=True)
-        return [(value if there else None, self._unit, _STATES[state], window) for value, there, state, window in rows]
+        return [
+            SignalValue(value if there else None, self._unit, _STATES[state], window)
+            for value, there, state, window in rows
+        ]
 
     def at(self, row: int) -> SignalValue:
-        return SignalValue(*self._rows[row])
+        return self._rows[row]

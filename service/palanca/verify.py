@@ -122,7 +122,9 @@ def _engine(
     earlier, warm = (_warm(side, which, *times) for side, which in zip(sides, chosen, strict=True))
     young = not earlier.any()
     loads = [load_of(side, which) for side, which in zip(sides, chosen, strict=True)]
-    found = match(replace(loads[0], busy=loads[0].busy & (earlier | young)), replace(loads[1], busy=loads[1].busy & warm))
+    found = match(
+        replace(loads[0], busy=loads[0].busy & (earlier | young)), replace(loads[1], busy=loads[1].busy & warm)
+    )
     if not warm.any():
         found = replace(found, axis=None, why=f"every step after lies within {times[1]:g} s of the process start")
     wanted = {one.signal for one in rule.verify} if rule else set()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import chain
-from threading import Event
+from threading import Event, Semaphore
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from palanca.errors import SourceError, TooMuchError
@@ -43,12 +42,14 @@ class Queries(Protocol):
         """Values of an expression from ``start`` to ``end``, both included, every ``step`` seconds."""
 
 
-@dataclass(frozen=True)
 class Asking:
-    """Asks several queries at once, ``threads`` at most. Methods raise ``SourceError``; the first error ends them."""
+    """Asks several queries at once, ``threads`` at most, whoever asks. Methods raise ``SourceError``.
 
-    client: Queries
-    threads: int
+    The first error ends a method.
+    """
+
+    def __init__(self, client: Queries, threads: int) -> None:
+        self.client, self.threads, self._turns = client, threads, Semaphore(threads)
 
     def instants(self, texts: Iterable[str], time: float) -> list[Columns]:
         """Answer of each query at a time; none for an empty text."""
@@ -95,7 +96,8 @@ class Asking:
             if failed.is_set():  # one that was begun before has failed, and its error is what is told
                 return None
             try:
-                return ask(question)
+                with self._turns:
+                    return ask(question)
             except SourceError:
                 failed.set()
                 raise

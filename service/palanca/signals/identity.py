@@ -37,7 +37,7 @@ class Identities:
     """Targets of label sets, each made once: series of many answers are of the same engines."""
 
     def __init__(self) -> None:
-        self._found: dict[frozenset[str], dict[str, Target]] = {}
+        self._found: dict[frozenset[str], dict[tuple[str, ...], Target]] = {}
         self._targets: dict[Target, Target] = {}
         self._together: dict[tuple[Target, ...], tuple[Target, ...]] = {}
 
@@ -56,11 +56,11 @@ class Identities:
         targets = []
         for labels in sets:
             found = plain if gone.isdisjoint(labels) else without
-            text = "\0".join([*labels, *labels.values()])
-            target = found.get(text)
+            key = (*labels, *labels.values())
+            target = found.get(key)
             if target is None:
                 made = Target.of({name: value for name, value in labels.items() if name not in gone})
-                target = found[text] = self._targets.setdefault(made, made)
+                target = found[key] = self._targets.setdefault(made, made)
             targets.append(target)
         return targets
 

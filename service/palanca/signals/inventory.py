@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from palanca.model import Family, Metrics, Target
-    from palanca.signals.store import Columns, Series
+    from palanca.signals.store import Columns
 
     Matchers = Callable[[Family], tuple[str, ...]]
 
@@ -280,12 +280,11 @@ def place_of(name: str, known: Mapping[str, Place]) -> tuple[str, Place | None]:
     return base, known.get(base)
 
 
-def heartbeat_of(rows: Iterable[Series], family: Family, targets: Identities) -> dict[Target, NDArray[np.float64]]:
+def heartbeat_of(rows: Columns, family: Family, targets: Identities) -> dict[Target, NDArray[np.float64]]:
     """Read raw samples: their times in unix seconds, ascending, all series of an identity together."""
     found: dict[Target, list[NDArray[np.int64]]] = defaultdict(list)
-    gone = dropped(family)
-    for row in rows:
-        found[targets.of(row.labels, gone)].append(row.times)
+    for target, row in zip(targets.of_all(rows.labels, dropped(family)), rows, strict=True):
+        found[target].append(row.times)
     return {
         target: (times[0] if len(times) == 1 else np.unique(np.concatenate(times))) / 1000
         for target, times in found.items()

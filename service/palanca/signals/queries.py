@@ -101,9 +101,8 @@ class PromQLReader:
     ) -> PromQLReader:
         """Return a reader on another grid that knows what this one has discovered."""
         survey = self._surveyed()
-        other = PromQLReader(
-            self._asking.client, self._catalogue, grid, window=self._window, threads=self._asking.threads
-        )
+        other = PromQLReader(self._asking.client, self._catalogue, grid, window=self._window)
+        other._asking = self._asking
         other._leaves = planned(self._catalogue, self._window, signals)
         narrow = {} if targets is None else narrowest(targets, survey.discovery.targets)
         other._survey = replace(survey, selection=survey.selection.narrowed(narrow))
@@ -183,7 +182,7 @@ class PromQLReader:
 
 def _laid(parts: Sequence[Values], steps: int) -> Values:
     """Lay all that answers have of a leaf over each other, later rows of a target on top."""
-    if len(parts) == 1 and len(set(parts[0].targets)) == len(parts[0].targets):
+    if len(parts) == 1 and len(set(map(id, parts[0].targets))) == len(parts[0].targets):  # equal ones are the same
         return parts[0]
     found: dict[Target, NDArray[np.float64]] = {}
     for target, row in ((target, row) for part in parts for target, row in zip(part.targets, part.matrix, strict=True)):

@@ -90,15 +90,15 @@ class Columns(Sequence[Series]):
     def by(self, tag: str) -> Tagged:
         """Group by a label, which is taken away from ``labels``."""
         rows: dict[str, list[int]] = defaultdict(list)
-        known: dict[str, int] = {}
+        known: dict[tuple[str, ...], int] = {}
         labels: list[Labels] = []
         sets = []
         for row, own in enumerate(self.labels):
             rows[own.pop(tag, "")].append(row)
-            text = "\0".join([*own, *own.values()])
-            number = known.get(text)
+            key = (*own, *own.values())
+            number = known.get(key)
             if number is None:
-                number = known[text] = len(labels)
+                number = known[key] = len(labels)
                 labels.append(own)
             sets.append(number)
         return Tagged(rows, labels, sets)
