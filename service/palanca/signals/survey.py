@@ -77,6 +77,32 @@ class Surveyor:
 
     def survey(self, selection: Selection) -> Survey:
         """Ask. Raises ``SourceError``."""
+        names, full, beats, recorded = self._engines(selection)
+        selection = Selection(selection.matchers, inventory.job_names(names))
+        servers, infos = self._instants(*self._servers(selection))
+        own, more = inventory.names_of([servers], self._places, self._identities)
+        targets = join_servers(names, own, lambda server: _asked_for(server, selection.matchers))
+        selection = Selection(selection.matchers, inventory.job_names(targets))
+        known = frozenset(full | more)
+        (older,) = self._instants(self._older_query(selection) if targets and self._reach > _LAST_HOUR_S else "")
+        known |= inventory.names_of([older], self._places, self._identities)[1]
+        ordered = tuple(sorted(targets, key=lambda target: target.labels))
+        alike: dict[frozenset[str], frozenset[str]] = {}
+        having = {target: alike.setdefault(one := frozenset(targets[target]), one) for target in ordered}
+        discovery = Discovery(
+            targets=ordered,
+            names=having,
+            prefixes=frozenset(self._places[name].prefix for name in known) - {""},
+            heartbeat=beats,
+            bounds=self._bounds.find(having, selection, self._recorded_buckets(recorded)),
+            info=newest_info(ordered, ((row.labels, int(row.times[-1])) for row in infos), self._metrics),
+        )
+        return Survey(discovery, known, selection, recorded)
+
+    def _engines(
+        self, selection: Selection
+    ) -> tuple[dict[Target, set[str]], set[str], dict[Target, NDArray[np.float64]], Recorded | None]:
+        """Plain names of each engine, all full names, the heartbeats, and what is recorded."""
         core = self._families[HEARTBEAT]
         engine = [family for family in self._families.values() if family.scope == "engine"]
         groups = inventory.alike(engine, selection.of)
@@ -94,27 +120,7 @@ class Surveyor:
         for target, some in listed.items():
             names.setdefault(target, set()).update(some)
         beats = inventory.heartbeat_of(beat_rows, core, self._identities)
-        recorded = self._recorded(names, beats, definitions, known_engines)
-        selection = Selection(selection.matchers, inventory.job_names(names))
-        servers, infos = self._instants(*self._servers(selection))
-        own, more = inventory.names_of([servers], self._places, self._identities)
-        targets = join_servers(names, own, lambda server: _asked_for(server, selection.matchers))
-        selection = Selection(selection.matchers, inventory.job_names(targets))
-        known = frozenset(full | others | more)
-        (older,) = self._instants(self._older_query(selection) if targets and self._reach > _LAST_HOUR_S else "")
-        known |= inventory.names_of([older], self._places, self._identities)[1]
-        ordered = tuple(sorted(targets, key=lambda target: target.labels))
-        alike: dict[frozenset[str], frozenset[str]] = {}
-        having = {target: alike.setdefault(one := frozenset(targets[target]), one) for target in ordered}
-        discovery = Discovery(
-            targets=ordered,
-            names=having,
-            prefixes=frozenset(self._places[name].prefix for name in known) - {""},
-            heartbeat=beats,
-            bounds=self._bounds.find(having, selection, self._recorded_buckets(recorded)),
-            info=newest_info(ordered, ((row.labels, int(row.times[-1])) for row in infos), self._metrics),
-        )
-        return Survey(discovery, known, selection, recorded)
+        return names, full | others, beats, self._recorded(names, beats, definitions, known_engines)
 
     def _instants(self, *texts: str) -> list[Columns]:
         return self._asking.instants(texts, self._end)
