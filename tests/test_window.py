@@ -59,12 +59,18 @@ class Recorded:
     questions: list[Question] = field(default_factory=list)
 
     def anew(self) -> bool:
-        """Whether the first questions are for the last step and for the past of what holds there; forgets them."""
+        """Whether the first questions are for the last step and for the past of what holds there; forgets them.
+
+        The past of what infers facts is asked at the same time as the last step.
+        """
         grids = [grid.steps for grid in self.asked]
         whole = grid_for(shipped(), 0.0, INTERVAL).steps
-        count = 1 + len(list(takewhile(lambda steps: steps == whole, grids[1:])))
-        del self.asked[:count]
-        return 1 < count and grids[0] == 1
+        if 1 not in grids[:2]:
+            return False
+        grids.remove(1)
+        count = len(list(takewhile(lambda steps: steps == whole, grids)))
+        del self.asked[: 1 + count]
+        return count > 0
 
     def open(self, question: Question, catalogue: Catalogue) -> Opened:
         self.questions.append(question)

@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +24,7 @@ from palanca.signals.recorded import HISTOGRAM
 from palanca.signals.samples import le_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from palanca.model import Family, Metrics, Target
     from palanca.signals.identity import Identities
@@ -48,6 +50,37 @@ class Buckets:
 
     shared: Bound | None
     beyond: tuple[str, ...]
+
+
+class LaterBounds(Mapping["Target", Mapping[str, "Bound"]]):
+    """Bounds of each target by family, asked for when somebody looks; threads that look at once ask once.
+
+    Whoever looks first gets the ``SourceError``.
+    """
+
+    def __init__(self, find: Callable[[], Bounds]) -> None:
+        self._find, self._lock = find, Lock()
+        self._found: Bounds | None = None
+
+    @property
+    def found(self) -> Bounds:
+        """Ask, if nobody has."""
+        with self._lock:
+            if self._found is None:
+                self._found = self._find()
+            return self._found
+
+    def __getitem__(self, target: Target) -> Mapping[str, Bound]:
+        """Bounds of one target by family."""
+        return self.found[target]
+
+    def __iter__(self) -> Iterator[Target]:
+        """Return the targets that have bounds."""
+        return iter(self.found)
+
+    def __len__(self) -> int:
+        """Number of targets that have bounds."""
+        return len(self.found)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ The reader writes query texts and reads answers; how a query is sent is the busi
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
@@ -148,7 +149,13 @@ class PromQLReader:
         marked = [tagged(text, LEAF_TAG, str(index)) for index, text in texts if text]
         gone = {str(index): dropped(self._metrics.families[leaf.family]) for index, leaf in enumerate(leaves)}
         found: dict[str, list[Values]] = {tag: [] for tag in gone}
-        for answer in self._asking.joined(marked, self._grid):
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="palanca-bounds") as beside:
+            quantiles = any(leaf.function == "quantile" for leaf in leaves)
+            bounds = beside.submit(len, self._surveyed().discovery.bounds) if quantiles else None  # looks at them
+            answers = self._asking.joined(marked, self._grid)
+        if bounds is not None:
+            bounds.result()
+        for answer in answers:
             laid, by_leaf = answer.on(self._grid.milliseconds, MISSING), answer.by(LEAF_TAG)
             targets_of = cache(partial(self._identities.of_all, by_leaf.labels))
             alike: dict[tuple[frozenset[str], tuple[int, ...]], tuple[Target, ...]] = {}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from palanca.moments import duration
 from palanca.signals import inventory
 from palanca.signals.asking import batches, either
-from palanca.signals.bounds import BoundsFinder
+from palanca.signals.bounds import BoundsFinder, LaterBounds
 from palanca.signals.identity import dropped, join_servers, newest_info
 from palanca.signals.inventory import Selection
 from palanca.signals.leaves import Discovery
@@ -53,8 +54,8 @@ class Surveyor:
     """Finds the targets of the hour before the end of a grid, and what leaves will need.
 
     ``survey`` makes two round trips: names of the engines, and of their servers. There is one more for names that only
-    some engines have, and another for what began within a grid of more than an hour, or where engines differ in the
-    outer bounds of a histogram.
+    some engines have, and another for what began within a grid of more than an hour. Bounds of histograms are asked for
+    when they are looked at.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class Surveyor:
             names=having,
             prefixes=frozenset(self._places[name].prefix for name in known) - {""},
             heartbeat=beats,
-            bounds=self._bounds.find(having, selection, self._recorded_buckets(recorded)),
+            bounds=LaterBounds(partial(self._bounds.find, having, selection, self._recorded_buckets(recorded))),
             info=newest_info(ordered, ((row.labels, int(row.times[-1])) for row in infos), self._metrics),
         )
         return Survey(discovery, known, selection, recorded)
