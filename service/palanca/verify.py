@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from palanca.batches import FEWEST
 from palanca.changes import WARM_UP_S, differing_settings
 from palanca.comparison import Compared, comparable, compare
 from palanca.expectations import Outcome, Verdict, judge, outcome, overall
@@ -82,8 +83,8 @@ def verify(
 ) -> Verification:
     """Compare two sides. Without a ``rule`` the latencies and the throughput decide.
 
-    Steps whose batch begins less than ``left_out`` seconds after the process did are left out; where there are no
-    others before the change, they are taken, and it is said.
+    Steps whose batch begins less than ``left_out`` seconds after the process did are left out; where hardly any others
+    are before the change, they are taken, and it is said.
     """
     window = float(before.times[-1] - before.times[-2]) if len(before.times) > 1 else 0.0
     engines = tuple(
@@ -119,12 +120,11 @@ def _engine(
     catalogue: Catalogue, sides: tuple[Readings, Readings], rows: Rows, rule: Rule | None, times: tuple[float, float]
 ) -> EngineChange:
     target, *chosen = rows
-    earlier, warm = (_warm(side, which, *times) for side, which in zip(sides, chosen, strict=True))
-    young = not earlier.any()
+    settled, warm = (_warm(side, which, *times) for side, which in zip(sides, chosen, strict=True))
     loads = [load_of(side, which) for side, which in zip(sides, chosen, strict=True)]
-    found = match(
-        replace(loads[0], busy=loads[0].busy & (earlier | young)), replace(loads[1], busy=loads[1].busy & warm)
-    )
+    before, after = loads[0].busy & settled, loads[1].busy & warm
+    young = int(before.sum()) < FEWEST
+    found = match(loads[0] if young else replace(loads[0], busy=before), replace(loads[1], busy=after))
     if not warm.any():
         found = replace(found, axis=None, why=f"every step after lies within {times[1]:g} s of the process start")
     wanted = {one.signal for one in rule.verify} if rule else set()
@@ -139,7 +139,7 @@ def _engine(
     goals = {one.signal for one in outcomes if one.came not in {"kept", "broken"}}
     verdict, why = _judged(outcomes, table) if found.axis is not None else _untold(found.why)
     if young and verdict == "helped":
-        why += f"; the process before was younger than {times[1]:g} s too, which makes a change look better than it is"
+        why += f"; the process before was hardly older than {times[1]:g} s, which makes a change look better than it is"
     return EngineChange(
         target, (len(chosen[0]), len(chosen[1])), verdict, why, found, signals, outcomes,
         tuple(one.signal for one in signals if _is_price(one, catalogue, goals)),
