@@ -36,11 +36,41 @@ def test_equal_loads(before: Load, after: Load, axis: str) -> None:
     found = match(before, after)
     assert (axis, "") == (found.axis, found.why)
     assert found.gap <= 0.15
+    assert not found.opposed
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "axis"),
+    [
+        (load(0.69, 3.67), load(3.6, 2.75), "in_system"),
+        (load(3.6, 2.75), load(0.69, 3.67), "in_system"),
+        (load(2.0, 8.0), load(2.6, 2.0), "arrivals"),
+    ],
+)
+def test_opposed_loads(before: Load, after: Load, axis: str) -> None:
+    """Clients that pause: more requests with fewer in the system, or the reverse, is what only the server can bring."""
+    found = match(before, after)
+    assert (axis, "") == (found.axis, found.why)
+    assert found.opposed
+    assert 0.15 < found.gap <= 0.5
+    assert all(steps.all() for steps in (found.before, found.after))
 
 
 @pytest.mark.parametrize(
     ("before", "after", "why"),
     [
+        (
+            load(2.0, 4.0), load(3.2, 2.5),
+            "the load after is 1.6 times that before (requests arriving: 2 to 3.2 requests/s)",
+        ),
+        (
+            load(2.0, 4.0), load(2.6, 6.0),
+            "the load after is 1.3 times that before (requests arriving: 2 to 2.6 requests/s)",
+        ),
+        (
+            load(2.0, 4.0), load(float("nan"), 2.9),
+            "the load after is 0.72 times that before (requests in the system: 4 to 2.9 requests)",
+        ),
         (
             load(2.0, 4.0), load(6.0, 14.0),
             "the load after is 3 times that before (requests arriving: 2 to 6 requests/s)",

@@ -260,6 +260,9 @@ def test_one_signal(made: Difference, better: str, verdict: Verdict) -> None:
 def test_a_change_within_the_difference_in_load() -> None:
     """A tenth more load may bring a tenth more of everything."""
     assert "did nothing" == judge_difference(difference(1.0, 1.08), "s", "lower", 0.1)[0]
+    apart = judge_difference(difference(1.0, 0.7), "s", "lower", 0.33)
+    assert ("cannot tell", "it differs by less than the loads do") == apart
+    assert "helped" == judge_difference(difference(1.0, 0.6), "s", "lower", 0.33)[0]
 
 
 def test_numbers_below_the_first_bucket() -> None:

@@ -105,6 +105,8 @@ def judge_difference(
             return "cannot tell", "it was already going that way before the change"
         good = (made.change < 0) == (better != "higher")
         return ("helped" if good else "made it worse"), ""
+    if made.significant and gap > MATTERS:
+        return "cannot tell", "it differs by less than the loads do"
     if made.significant or (-margin <= made.low and made.high <= margin):
         return "did nothing", ""
     return "cannot tell", "the batches scatter too much"

@@ -3,7 +3,9 @@
 Requests come either from a fixed number of clients (closed: the requests in the system are given, the rate follows)
 or at a rate (open: the rate is given, the queue follows). Metrics do not say which, and under either one of the two
 numbers is an effect of the change. So loads are equal where one of them is equal, and prompts and answers are of equal
-length.
+length. Clients that pause between their requests are in between: both numbers follow, in opposite directions. More
+requests with fewer of them in the system, or the reverse, is what no change of the clients alone can bring; such loads
+compare too, and a difference that is smaller than that of the loads says nothing.
 
 The rate is that of arrivals, not of finished requests, which an overloaded server holds down: by the conservation of
 requests, arrivals = finished + growth of (running + waiting), per batch.
@@ -36,6 +38,10 @@ hundred requests still scatter by 5-10 %."""
 REACH = 1.25
 """Steps further than 25 % from all of the other side have nothing there to be compared with."""
 
+OPPOSED = 1.5
+"""Loads that differ in opposite directions compare up to this ratio of the closer measure; beyond it no latency could
+fall by as much as the loads differ."""
+
 Axis = Literal["arrivals", "in_system"]
 AXES: tuple[tuple[Axis, str, str], ...] = (
     ("arrivals", "requests arriving", "requests/s"),
@@ -62,7 +68,11 @@ class Load:
 
 @dataclass(frozen=True)
 class Match:
-    """Which steps of the two sides compare. ``axis`` is what is equal; without one, ``why`` says what differs."""
+    """Which steps of the two sides compare.
+
+    ``axis`` is what is equal, or the closer measure of loads that differ in opposite directions; without one, ``why``
+    says what differs.
+    """
 
     before: Steps
     after: Steps
@@ -70,6 +80,11 @@ class Match:
     levels: tuple[tuple[Axis, float, float], ...]
     """Each measure with its means before and after, over the compared steps (all steps where none compare)."""
     why: str = ""
+
+    @property
+    def opposed(self) -> bool:
+        """Whether the loads compare since one measure rose and the other fell."""
+        return self.gap > SAME_LOAD - 1
 
     @property
     def gap(self) -> float:
@@ -119,6 +134,9 @@ def match(before: Load, after: Load) -> Match:
         kept = _alike(before.of(axis), after.of(axis), busy)
         if min(int(one.sum()) for one in kept) >= FEWEST and _closest(sides, kept, axis) is not None:
             return Match(*kept, axis, _levels(sides, kept))
+    opposed = _opposed(_levels(sides, busy))
+    if opposed is not None:
+        return Match(*busy, opposed, _levels(sides, busy))
     return Match(*busy, None, _levels(sides, busy), _apart(sides, busy))
 
 
@@ -147,6 +165,14 @@ def _closest(sides: tuple[Load, Load], steps: tuple[Steps, Steps], only: Axis | 
     ratios = [(_ratio(one, other), axis) for axis, one, other in _levels(sides, steps) if only in {None, axis}]
     best, axis = min(ratios)
     return axis if best <= SAME_LOAD else None
+
+
+def _opposed(levels: tuple[tuple[Axis, float, float], ...]) -> Axis | None:
+    """Return the closer measure where one rose and the other fell."""
+    ratio, axis = min((_ratio(before, after), axis) for axis, before, after in levels)
+    (_, *arrivals), (_, *in_system) = levels
+    apart = (arrivals[1] - arrivals[0]) * (in_system[1] - in_system[0]) < 0
+    return axis if apart and ratio <= OPPOSED else None
 
 
 def _alike(before: Numbers, after: Numbers, busy: tuple[Steps, Steps]) -> tuple[Steps, Steps]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 from tests.engines import shipped, target
@@ -46,6 +47,16 @@ def test_loads_that_do_not_compare() -> None:
     assert "Cannot tell:" in text
     assert "does not compare: the prompts after are 0.52 times as long" in text
     assert ": helped" not in text
+
+
+def test_loads_that_differ_in_opposite_directions() -> None:
+    """They are not called equal."""
+    made = changed(*FP8)
+    levels: tuple[tuple[Axis, float, float], ...] = (("arrivals", 0.7, 3.6), ("in_system", 4.0, 3.0))
+    engines = tuple(replace(one, load=replace(one.load, axis="in_system", levels=levels)) for one in made.engines)
+    text = render(replace(made, engines=engines), width=200, color=False)
+    assert "load        one measure rose and the other fell, so the server itself has changed (6 + 6 batches);" in text
+    assert "equal by" not in text
 
 
 def test_colors_only_where_wanted() -> None:

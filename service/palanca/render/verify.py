@@ -101,6 +101,8 @@ def _load(load: Match) -> str:
     if load.axis is None:
         return f"does not compare: {printable(load.why)}; {levels}"
     steps = f"{int(load.before.sum())} + {int(load.after.sum())} batches"
+    if load.opposed:
+        return f"one measure rose and the other fell, so the server itself has changed ({steps}); {levels}"
     return f"equal by {words[load.axis][0]} ({steps}); {levels}"
 
 
