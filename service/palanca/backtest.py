@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     """Reads a grid of times from a source, without facts (``palanca.signals.readings.read``)."""
 
 MAX_STEPS = 1000
+MOST_KNOWN = 4
+"""Sets of facts whose verdicts of a block are kept, the newest: each has the size of the block."""
 DISCOVERY_S = 3600.0
 """Readers find the targets of the hour before the end of their grid."""
 RESTART_TOLERANCE_S = 1.0
@@ -181,10 +183,12 @@ class Backtest:
     def _verdicts(
         self, block: Readings, cut: Readings, known: dict[object, tuple[Verdict, ...]]
     ) -> tuple[Verdict, ...]:
-        """Verdicts ``[targets, steps]`` of a whole block under the facts of one moment; few sets of facts occur."""
+        """Verdicts ``[targets, steps]`` of a whole block under the facts of one moment; few sets of facts are usual."""
         values = tuple(tuple((name, fact.value) for name, fact in facts.items()) for facts in cut.facts)
         key = (cut.targets, values)
         if key not in known:
+            while len(known) >= MOST_KNOWN:
+                del known[next(iter(known))]
             whole = replace(keep_targets(block, [block.targets.index(one) for one in cut.targets]), facts=cut.facts)
             known[key] = evaluate(self._catalogue.rules, whole, self._optional, self._thresholds)
         return known[key]

@@ -161,9 +161,10 @@ def in_two_steps(catalogue: Catalogue, opened: Opened, question: Question, grid:
         return read(catalogue, reader, grid, info, window=question.window, only=names)
 
     instant = Grid(grid.end, 1, grid.interval)
+    reader = opened.reader.at(instant)
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="palanca-past") as beside:
         earlier = beside.submit(past, INFERENCE_SIGNALS)
-        now = read(catalogue, opened.reader.at(instant), instant, info, window=question.window)
+        now = read(catalogue, reader, instant, info, window=question.window)
         wide = with_facts(catalogue, widen(some(now, opened), grid, earlier.result()), question)
     holding = [
         (one.rule, rows)

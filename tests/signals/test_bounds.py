@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,9 @@ from tests.signals.agreement import TOLERANCE, Counted, both, differences
 from palanca.check import load_catalogue
 from palanca.model import Catalogue, State
 from palanca.resources import shipped
+from palanca.signals import bounds
 from palanca.signals.bounds import FEW_TARGETS, inner_bounds
+from palanca.signals.inventory import places
 from palanca.signals.leaves import Grid
 from palanca.sources.prometheus import Prometheus
 from palanca.sources.recording import load
@@ -20,7 +22,8 @@ from palanca.sources.recording import load
 END = 1_800_000_300
 STEP = 15
 ENGINES = FEW_TARGETS + 5
-USUAL = {"time_to_first_token_seconds": ("0.1", "0.5", "1.0", "5.0"), "request_prompt_tokens": ("1.0", "10.0", "100.0")}
+TTFT, LENGTH = "time_to_first_token_seconds", "request_prompt_tokens"
+USUAL = {TTFT: ("0.1", "0.5", "1.0", "5.0"), LENGTH: ("1.0", "10.0", "100.0")}
 LONGER = {**USUAL, "request_prompt_tokens": ("1.0", "10.0", "100.0", "1000.0")}
 SHORTER = {**USUAL, "time_to_first_token_seconds": ("0.1", "0.5", "1.0")}
 FINER = {**USUAL, "time_to_first_token_seconds": ("0.1", "0.5", "0.7", "1.0", "5.0")}
@@ -33,22 +36,30 @@ def catalogue() -> Catalogue:
     return load_catalogue([shipped("rules")])
 
 
-def text(special: dict[int, dict[str, tuple[str, ...]]]) -> str:
-    """OpenMetrics of engines with the usual bounds, save some; what is observed lies beyond the last one."""
-    return "\n".join([*(line for at in range(ENGINES) for line in engine(at, special.get(at, USUAL))), "# EOF\n"])
+def text(special: dict[int, dict[str, tuple[str, ...]]], others: Collection[int] = ()) -> str:
+    """OpenMetrics of engines with the usual bounds, save some; what is observed lies beyond the last one.
+
+    ``others`` have another prefix.
+    """
+    lines = (
+        line
+        for at in range(ENGINES)
+        for line in engine(at, special.get(at, USUAL), "ray_vllm_" if at in others else "vllm:")
+    )
+    return "\n".join([*lines, "# EOF\n"])
 
 
-def engine(at: int, bounds: dict[str, tuple[str, ...]]) -> Iterator[str]:
+def engine(at: int, layout: dict[str, tuple[str, ...]], prefix: str = "vllm:") -> Iterator[str]:
     own = f'job="vllm",instance="engine-{at}:8000",model_name="m",engine="0"'
     times = range(END - 300, END + 1, STEP)
-    yield from (f"vllm:num_requests_running{{{own}}} 1 {time}" for time in times)
-    for name, finite in bounds.items():
+    yield from (f"{prefix}num_requests_running{{{own}}} 1 {time}" for time in times)
+    for name, finite in layout.items():
         for le in (*finite, "+Inf"):
-            share = {finite[0]: 0.1, "+Inf": 1.0}.get(le, 0.2)
+            share = {(name, finite[0]): 0.1, (name, "+Inf"): 1.0, (LENGTH, "200.0"): 1.0}.get((name, le), 0.2)
             for time in times:
-                yield f'vllm:{name}_bucket{{{own},le="{le}"}} {(time - END + 300) * share} {time}'
-        yield from (f"vllm:{name}_count{{{own}}} {time - END + 300} {time}" for time in times)
-        yield from (f"vllm:{name}_sum{{{own}}} {time - END + 300} {time}" for time in times)
+                yield f'{prefix}{name}_bucket{{{own},le="{le}"}} {(time - END + 300) * share} {time}'
+        yield from (f"{prefix}{name}_count{{{own}}} {time - END + 300} {time}" for time in times)
+        yield from (f"{prefix}{name}_sum{{{own}}} {time - END + 300} {time}" for time in times)
 
 
 @pytest.mark.parametrize(
@@ -94,6 +105,41 @@ def test_as_if_all_buckets_were_read(
         assert whole == [name for name in USUAL for query in everything if name in query]
 
 
+ACROSS = {TTFT: ("0.1", "0.5", "200.0", "500.0"), LENGTH: ("1.0", "10.0", "100.0")}
+FURTHER = {**ACROSS, LENGTH: ("1.0", "10.0", "100.0", "200.0")}
+WITHIN = {TTFT: ("0.5", "1.0"), LENGTH: ("10.0",)}
+
+
+@pytest.mark.parametrize(
+    ("special", "others"),
+    [
+        pytest.param(
+            {**dict.fromkeys(range(ENGINES), ACROSS), 7: FURTHER}, [], id="further by an inner bound of another"
+        ),
+        pytest.param(dict.fromkeys(range(5), WITHIN), range(5), id="a prefix whose bounds are inner ones"),
+        pytest.param({0: WITHIN, 1: USUAL}, range(2), id="engines of that prefix differ"),
+        pytest.param(dict.fromkeys(range(9), LONGER), range(9), id="a prefix that reaches further"),
+        pytest.param({at: (LONGER, WITHIN)[at % 2] for at in range(ENGINES)}, range(0, ENGINES, 3), id="both mixed"),
+    ],
+)
+@pytest.mark.parametrize("few", [FEW_TARGETS, ENGINES])
+def test_histograms_that_share_names_and_bounds(
+    special: dict[int, dict[str, tuple[str, ...]]],
+    others: Collection[int],
+    few: int,
+    tmp_path: Path,
+    catalogue: Catalogue,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Bounds of one histogram say nothing of another, nor those of one prefix of the next."""
+    monkeypatch.setattr(bounds, "FEW_TARGETS", few)
+    path = tmp_path / "fleet.om"
+    path.write_text(text(special, others))
+    with prometheus(path, tmp_path / "server") as url, Prometheus(url) as client:
+        words, worst = differences(*both(catalogue, client, load(path), Grid(END, 1, STEP)))
+    assert ([], True) == (words, worst <= TOLERANCE)
+
+
 def test_few_targets_are_read_at_once(tmp_path: Path, catalogue: Catalogue) -> None:
     """One question is enough for them."""
     path = tmp_path / "few.om"
@@ -104,8 +150,13 @@ def test_few_targets_are_read_at_once(tmp_path: Path, catalogue: Catalogue) -> N
     assert 1 == sum(query.startswith("count by (__name__, le)") for query in queries.texts)
 
 
-def test_inner_bounds() -> None:
-    """A bound that is the first or last of any histogram is none, however it is written."""
-    assert {"2", "3.0"} == inner_bounds({"a": ["1.0", "2", "3.0", "4"], "b": ["4.0", "5"], "c": ["1"]})
-    assert set() == inner_bounds({"a": ["1", "2"]})
-    assert set() == inner_bounds({})
+def test_inner_bounds(catalogue: Catalogue) -> None:
+    """A bound is an inner one where it lies within every histogram of its name, however it is written."""
+    known = places(catalogue.metrics)
+    one, other = "vllm:time_to_first_token_seconds", "ray_vllm_time_to_first_token_seconds"
+    assert {TTFT: {"2", "3.0"}} == inner_bounds({one: ["1.0", "2", "3.0", "4"]}, known)
+    assert {TTFT: {"2"}} == inner_bounds({one: ["1.0", "2", "3.0", "4"], other: ["1", "2", "3"]}, known)
+    lengths = {"request_prompt_tokens": {"3"}}
+    assert {TTFT: {"2"}} | lengths == inner_bounds({one: ["1", "2", "3"], f"vllm:{LENGTH}": ["2", "3", "4"]}, known)
+    assert {TTFT: set()} == inner_bounds({one: ["1", "2"]}, known)
+    assert {} == inner_bounds({}, known)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
-from threading import Event, Semaphore
+from threading import Semaphore
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from palanca.errors import SourceError, TooMuchError
+from palanca.errors import TooMuchError
 from palanca.signals.leaves import Grid
 from palanca.signals.store import Columns
 
@@ -45,11 +45,12 @@ class Queries(Protocol):
 class Asking:
     """Asks several queries at once, ``threads`` at most, whoever asks. Methods raise ``SourceError``.
 
-    The first error ends a method.
+    After the first error no question is begun any more: it is what everybody is told.
     """
 
     def __init__(self, client: Queries, threads: int) -> None:
         self.client, self.threads, self._turns = client, threads, Semaphore(threads)
+        self._failed: Exception | None = None
 
     def instants(self, texts: Iterable[str], time: float) -> list[Columns]:
         """Answer of each query at a time; none for an empty text."""
@@ -90,20 +91,25 @@ class Asking:
         return self.client.query_range(text, start, end, grid.interval)
 
     def _each(self, ask: Callable[[T], A], questions: Iterable[T]) -> list[A]:
-        failed = Event()
-
         def one(question: T) -> A | None:
-            if failed.is_set():  # one that was begun before has failed, and its error is what is told
-                return None
-            try:
-                with self._turns:
+            with self._turns:
+                if self._failed is not None:
+                    return None
+                try:
                     return ask(question)
-            except SourceError:
-                failed.set()
-                raise
+                except Exception as error:  # noqa: BLE001  it is raised again: whoever fails, nobody goes on
+                    raise self._first(error) from None
 
         with ThreadPoolExecutor(max_workers=self.threads, thread_name_prefix="palanca-query") as pool:
-            return [answer for answer in pool.map(one, questions) if answer is not None]
+            answers = [answer for answer in pool.map(one, questions) if answer is not None]
+        if self._failed is not None:
+            raise self._failed
+        return answers
+
+    def _first(self, error: Exception) -> Exception:
+        """Note an error; return the first one."""
+        self._failed = error if self._failed is None else self._failed
+        return self._failed
 
 
 def batches(texts: Iterable[str], longest: int = LONGEST_QUERY, most: int = MOST_JOINED) -> list[list[str]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -46,10 +46,14 @@ MOST_KINDS = 5
 
 @dataclass(frozen=True)
 class Buckets:
-    """Finite bounds of one histogram: the first and last that all series have, and labels of those beyond them."""
+    """Finite bounds of one histogram: the first and last that all series have, and labels of those beyond them.
+
+    ``ends`` are the labels of the shared ones.
+    """
 
     shared: Bound | None
     beyond: tuple[str, ...]
+    ends: tuple[str, ...] = ()
 
 
 class LaterBounds(Mapping["Target", Mapping[str, "Bound"]]):
@@ -104,6 +108,7 @@ class BoundsFinder:
             buckets = self._buckets(self._query(self.histograms, selection.of))
         else:
             buckets = self._of_many(having, selection)
+        buckets = told_apart(buckets, self.known)
         texts = beyond_queries(buckets, self.known, selection.of, self.span)
         return bounds_for(having, buckets, chain(*self.ask(*texts)), self.known, self.identities)
 
@@ -118,16 +123,21 @@ class BoundsFinder:
         narrow = narrowest([*kinds.values()][:MOST_KINDS], having)
         (rows,) = self.ask(self._query(self.histograms, selection.narrowed(narrow).of))
         layout = _layout(rows, self.known)
-        inner = inner_bounds(layout)
+        inner = inner_bounds(layout, self.known)
 
         def outer(family: Family) -> tuple[str, ...]:
-            return (*selection.of(family), f"le!~{quote('|'.join(map(re.escape, sorted(inner))))}")
+            labels = sorted({label for name in family.names for label in inner.get(name.name, ())})
+            without = (f"le!~{quote('|'.join(map(re.escape, labels)))}",) if labels else ()
+            return (*selection.of(family), *without)
 
-        buckets = self._buckets(self._query(self.histograms, outer if inner else selection.of))
-        odd = {full for full, one in buckets.items() if one.shared != _edges(layout.get(full, ()))}
-        if inner and odd:
-            again = {self.known[full].family_name for full in odd}
-            families = [self.metrics.families[name] for name in sorted(again)]
+        buckets = self._buckets(self._query(self.histograms, outer))
+        odd = {
+            self.known[full].family_name
+            for full, one in buckets.items()
+            if inner.get(self.known[full].name) and (full not in layout or one.shared != _edges(layout[full]))
+        }
+        if odd:
+            families = [self.metrics.families[name] for name in sorted(odd)]
             buckets |= self._buckets(self._query(families, selection.of))
         return buckets
 
@@ -156,10 +166,14 @@ def _edges(labels: Collection[str]) -> Bound | None:
     return (min(bounds), max(bounds)) if bounds else None
 
 
-def inner_bounds(layout: Mapping[str, Collection[str]]) -> set[str]:
-    """Labels of bounds that are the first or last of no histogram."""
-    edges = {bound for labels in layout.values() for bound in _edges(labels) or ()}
-    return {label for labels in layout.values() for label in labels if le_of({"le": label}) not in edges}
+def inner_bounds(layout: Mapping[str, Collection[str]], known: Mapping[str, Place]) -> dict[str, set[str]]:
+    """Labels of bounds that lie within all histograms of a plain name."""
+    found: dict[str, set[str]] = {}
+    for full, labels in layout.items():
+        low, high = _edges(labels) or (math.inf, -math.inf)
+        within = {label for label in labels if low < le_of({"le": label}) < high}
+        found.setdefault(known[full].name, set(within)).intersection_update(within)
+    return found
 
 
 def buckets_of(rows: Iterable[Series], known: Mapping[str, Place]) -> dict[str, Buckets]:
@@ -181,8 +195,21 @@ def buckets_of(rows: Iterable[Series], known: Mapping[str, Place]) -> dict[str, 
         bounds = [le_of({"le": le}) for le in shared]
         common = (min(bounds), max(bounds)) if bounds else None
         beyond = [le for le in finite if le not in shared and not _within(le_of({"le": le}), common)]
-        found[full] = Buckets(common, tuple(sorted(beyond)))
+        ends = tuple(sorted(le for le in shared if common is not None and le_of({"le": le}) in common))
+        found[full] = Buckets(common, tuple(sorted(beyond)), ends)
     return found
+
+
+def told_apart(buckets: Mapping[str, Buckets], known: Mapping[str, Place]) -> dict[str, Buckets]:
+    """Share nothing where a name is there under several prefixes: which target has which is not known.
+
+    Its bounds are all such that not every target has them then.
+    """
+    several = Counter(known[full].name for full in buckets)
+    return {
+        full: one if several[known[full].name] == 1 else Buckets(None, (*one.ends, *one.beyond))
+        for full, one in buckets.items()
+    }
 
 
 def _equal(one: Series, other: Series) -> bool:

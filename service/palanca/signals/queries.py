@@ -169,9 +169,10 @@ class PromQLReader:
                     alike[gone[tag], sets] = self._identities.together([having[one] for one in sets])
                 found[tag].append(Values(alike[gone[tag], sets], laid[rows]))
         for index, leaf in enumerate(leaves):
-            values = self._values[leaf] = _laid(found[str(index)], self._grid.steps)
+            values = _laid(found[str(index)], self._grid.steps)
             if leaf.function == "quantile":
                 values.matrix[values.matrix == UNOBSERVED] = np.nan
+            self._values[leaf] = values
 
     def _text(self, leaf: Leaf, recorded: str | None) -> str:
         """PromQL of a leaf, or the series that has it recorded; empty where the source has no name of its family."""
