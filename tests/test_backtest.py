@@ -11,10 +11,11 @@ from tests.engines import RECORDINGS, catalogue, rule, shipped
 from tests.engines import readings as made_readings
 from tests.recorded import raw, store
 
+from palanca import backtest
 from palanca.backtest import Backtest, Span, cut_at, restarted
 from palanca.engine import evaluate
 from palanca.errors import UsageError
-from palanca.model import Catalogue, Diagnosis, Finding, Readings
+from palanca.model import Catalogue, Diagnosis, Fact, Finding, Readings, Target
 from palanca.poll import INTERVAL_S, Question, grid_for, run
 from palanca.signals.leaves import Grid
 from palanca.sources.recording import RecordingSource
@@ -88,6 +89,26 @@ def test_blocks_do_not_matter() -> None:
     assert [(one.rule, one.began, one.ended) for one in expected] == [(one.rule, one.began, one.ended) for one in found]
     assert [1, 7] == [len(large.grids), len(small.grids)]
     assert DEPTH + 3 == max(grid.steps for grid in small.grids)
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_verdicts_that_are_not_kept(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many sets of facts are kept is a matter of memory only: facts change from moment to moment here."""
+    seen: list[int] = []
+
+    def settings(_: Target) -> dict[str, Fact]:
+        seen.append(len(seen) % 3)
+        return {"tensor_parallel_size": Fact(float(1 + seen[-1]), "given", "a test")}
+
+    def diagnosed() -> list[list[tuple[object, ...]]]:
+        seen.clear()
+        test = Backtest(shipped(), Log("kv-saturated"), whole("kv-saturated"), settings=settings)
+        return [findings(diagnosis) for _, diagnosis in test.diagnoses()]
+
+    expected = diagnosed()
+    monkeypatch.setattr(backtest, "MOST_KNOWN", most)
+    assert expected == diagnosed()
+    assert any(expected)
 
 
 def test_a_long_step_looks_less_often() -> None:

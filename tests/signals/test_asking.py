@@ -105,6 +105,25 @@ def test_nothing_is_begun_after_an_error() -> None:
         assert len(server.asked) <= 2
 
 
+def test_the_first_error_is_told_to_everybody() -> None:
+    """Whoever asks afterwards, or at the same time, asks nothing more and hears of the same fault."""
+
+    class Odd(Limited):
+        def query(self, text: str, time: float) -> Sequence[Series]:
+            self.asked.append((text, 1))
+            raise ValueError(text)
+
+    server = Odd(9)
+    asking = Asking(server, 1)
+    with pytest.raises(ValueError, match="first"):
+        asking.instants(["first", "second"], END)
+    with pytest.raises(ValueError, match="first"):
+        asking.instants(["third"], END)
+    with pytest.raises(ValueError, match="first"):
+        asking.joined(["fourth"], Grid(END, 3, 15))
+    assert [("first", 1)] == server.asked
+
+
 def test_a_range_of_more_points_than_a_server_answers() -> None:
     server, grid = Limited(10**9), Grid(END, 3 * MOST_STEPS, 1)
     answers = Asking(server, 1).joined(["a"], grid)
