@@ -106,7 +106,7 @@ class Backtest:
         self._room = min(max_steps, round(DISCOVERY_S / INTERVAL_S) + 1) - self._depth + 1
         if self._room < 1:
             raise UsageError(f"blocks of {max_steps} steps are shorter than one diagnosis, {self._depth} steps")
-        self._optional = frozenset(name for name, fact in catalogue.facts.items() if fact.optional)
+        self._optional = catalogue.optional_facts
         self._tallies = {rule.id: Tally(rule) for rule in catalogue.rules}
 
     def run(self) -> Iterator[Episode]:

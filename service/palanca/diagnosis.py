@@ -56,8 +56,7 @@ def diagnose(
     ``verdicts`` are those of ``evaluate`` over these readings, where they are known.
     """
     if verdicts is None:
-        optional = frozenset(name for name, fact in catalogue.facts.items() if fact.optional)
-        verdicts = evaluate(catalogue.rules, readings, optional, thresholds)
+        verdicts = evaluate(catalogue.rules, readings, catalogue.optional_facts, thresholds)
     judge = _Judge(catalogue, readings, verdicts)
     findings = [judge.findings(row) for row in range(len(readings.targets))]
     findings = [tuple(sorted(one, key=rank)) for one in reconcile(readings.targets, findings, rank)]

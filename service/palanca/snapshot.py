@@ -52,12 +52,10 @@ class _Column:
     """One signal; the arrays ``[targets, steps]`` that it comes from are not kept."""
 
     def __init__(self, one: SignalReadings, unit: str) -> None:
-        self._values, self._states, self._windows = (
-            one.values[:, -1].copy(),
-            one.states[:, -1].copy(),
-            one.window[:, -1].copy(),
-        )
         self._unit = unit
+        self._values = one.values[:, -1].copy()
+        self._states = one.states[:, -1].copy()
+        self._windows = one.window[:, -1].copy()
 
     @cached_property
     def _rows(self) -> list[SignalValue]:

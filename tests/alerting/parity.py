@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 AFTER = 45
 """Steps behind the end, in which series run out of the lookback and of the windows."""
-OPTIONAL = frozenset(name for name, fact in shipped().facts.items() if fact.optional)
+OPTIONAL = shipped().optional_facts
 
 
 @cache

@@ -299,6 +299,11 @@ class Catalogue:
     levers: Mapping[str, Lever]
     rules: tuple[Rule, ...]
 
+    @property
+    def optional_facts(self) -> frozenset[str]:
+        """Facts without which a rule does not apply, in place of being unknown."""
+        return frozenset(name for name, fact in self.facts.items() if fact.optional)
+
     def rule(self, rule_id: str) -> Rule:
         """Return the rule of that id. Raises ``KeyError``."""
         return {rule.id: rule for rule in self.rules}[rule_id]

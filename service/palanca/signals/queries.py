@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -90,7 +90,7 @@ class PromQLReader:
         self._asking, self._recordings = Asking(client, threads), recordings
         self._catalogue, self._metrics, self._window = catalogue, catalogue.metrics, window
         self._selection, self._identities = Selection(dict(matchers or {})), Identities()
-        self._leaves = planned(catalogue, window)
+        self._signals: Collection[str] | None = None
         self._survey: Survey | None = None
         if grid.steps > 1 and (grid.interval * 1000) % 1:
             raise UsageError(f"a step of {grid.interval} s is not a whole number of milliseconds")
@@ -104,11 +104,15 @@ class PromQLReader:
         survey = self._surveyed()
         other = PromQLReader(self._asking.client, self._catalogue, grid, window=self._window)
         other._asking = self._asking
-        other._leaves = planned(self._catalogue, self._window, signals)
+        other._signals = signals
         narrow = {} if targets is None else narrowest(targets, survey.discovery.targets)
         other._survey = replace(survey, selection=survey.selection.narrowed(narrow))
         other._identities, other._recordings = self._identities, self._recordings
         return other
+
+    @cached_property
+    def _leaves(self) -> tuple[Leaf, ...]:
+        return planned(self._catalogue, self._window, self._signals)
 
     # --- discovery -------------------------------------------------------------------------------
 

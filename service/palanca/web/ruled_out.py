@@ -93,8 +93,7 @@ class _Against:
         self._row, self._catalogue = reports.index(report), catalogue
         self._readings = last_step(diagnosis, reports)
         self._overrides = [overrides(one.target) for one in reports] if overrides is not None else []
-        optional = frozenset(name for name, fact in catalogue.facts.items() if fact.optional)
-        self._facts = FactColumns(self._readings, optional)
+        self._facts = FactColumns(self._readings, catalogue.optional_facts)
         self._signals = report.signals
         self._unfit = _UNFIT.get(report.status)
 
