@@ -9,6 +9,7 @@ with equal concurrency, in turns with the diagnosis.
 from __future__ import annotations
 
 import argparse
+import gc
 import itertools
 import json
 import os
@@ -68,6 +69,8 @@ def measure(url: str, end: float, runs: int) -> Cost:
     engines = queries = 0
     window = Window(catalogue, source, INTERVAL_S)
     window.poll(Question(), end - runs * INTERVAL_S)
+    gc.collect()
+    gc.freeze()  # as the service does
     for turn in range(runs):
         client.sent = []
         wall, cpu = time.perf_counter(), time.process_time()

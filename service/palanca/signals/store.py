@@ -39,53 +39,25 @@ class Tagged(NamedTuple):
     sets: Sequence[int]
 
 
-class Columns(Sequence[Series]):
-    """Series of one answer, column by column: so that many are handled at once. A sequence of ``Series`` too.
+class LabelSets:
+    """Names and labels of many series; ``labels`` may be changed by who asked."""
 
-    ``names`` and ``labels`` have one entry a series; ``times`` and ``values`` the samples of all, one series after
-    another, and ``sizes`` how many each has. The labels may be changed by who asked.
-    """
+    def __init__(self, names: Sequence[str], labels: Sequence[dict[str, str]]) -> None:
+        self._names, self._labels = names, labels
 
-    def __init__(
-        self,
-        names: Sequence[str],
-        labels: Sequence[dict[str, str]],
-        times: NDArray[np.int64],
-        values: NDArray[np.float64],
-        sizes: NDArray[np.intp],
-    ) -> None:
-        self.names, self.labels, self.times, self.values = names, labels, times, values
-        self._sizes, self._ends = sizes, np.cumsum(sizes)
+    @property
+    def names(self) -> Sequence[str]:
+        """Name of each series; empty where it has none."""
+        return self._names
 
-    @classmethod
-    def of(cls, rows: Sequence[Series]) -> Columns:
-        """Lay series side by side; labels are copied."""
-        if isinstance(rows, Columns):
-            return rows
-        return cls(
-            [row.name for row in rows],
-            [dict(row.labels) for row in rows],
-            np.concatenate([row.times for row in rows]) if rows else np.zeros(0, dtype=np.int64),
-            np.concatenate([row.values for row in rows]) if rows else np.zeros(0),
-            np.array([row.times.size for row in rows], dtype=np.intp),
-        )
+    @property
+    def labels(self) -> Sequence[dict[str, str]]:
+        """Labels of each series, without its name."""
+        return self._labels
 
     def __len__(self) -> int:
         """Number of series."""
         return len(self.labels)
-
-    @overload
-    def __getitem__(self, index: int) -> Series: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Series]: ...
-    def __getitem__(self, index: int | slice) -> Series | list[Series]:
-        """One series, or some."""
-        if isinstance(index, slice):
-            return [self[one] for one in range(*index.indices(len(self)))]
-        row = range(len(self))[index]
-        end = int(self._ends[row])
-        mine = slice(end - int(self._sizes[row]), end)
-        return Series(self.names[row], self.labels[row], self.times[mine], self.values[mine])
 
     def by(self, tag: str) -> Tagged:
         """Group by a label, which is taken away from ``labels``."""
@@ -102,6 +74,58 @@ class Columns(Sequence[Series]):
                 labels.append(own)
             sets.append(number)
         return Tagged(rows, labels, sets)
+
+
+class Columns(Sequence[Series]):
+    """Series of one answer, column by column: so that many are handled at once. A sequence of ``Series`` too.
+
+    ``heads`` has one entry a series; ``times`` and ``values`` the samples of all, one series after another, and
+    ``sizes`` how many each has.
+    """
+
+    def __init__(
+        self, heads: LabelSets, times: NDArray[np.int64], values: NDArray[np.float64], sizes: NDArray[np.intp]
+    ) -> None:
+        self.times, self.values = times, values
+        self._heads, self._sizes, self._ends = heads, sizes, np.cumsum(sizes)
+
+    @classmethod
+    def of(cls, rows: Sequence[Series]) -> Columns:
+        """Lay series side by side; labels are copied."""
+        if isinstance(rows, Columns):
+            return rows
+        return cls(
+            LabelSets([row.name for row in rows], [dict(row.labels) for row in rows]),
+            np.concatenate([row.times for row in rows]) if rows else np.zeros(0, dtype=np.int64),
+            np.concatenate([row.values for row in rows]) if rows else np.zeros(0),
+            np.array([row.times.size for row in rows], dtype=np.intp),
+        )
+
+    @property
+    def labels(self) -> Sequence[Labels]:
+        """Labels of each series, without its name."""
+        return self._heads.labels
+
+    def __len__(self) -> int:
+        """Number of series."""
+        return len(self._heads)
+
+    @overload
+    def __getitem__(self, index: int) -> Series: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Series]: ...
+    def __getitem__(self, index: int | slice) -> Series | list[Series]:
+        """One series, or some."""
+        if isinstance(index, slice):
+            return [self[one] for one in range(*index.indices(len(self)))]
+        row = range(len(self))[index]
+        end = int(self._ends[row])
+        mine = slice(end - int(self._sizes[row]), end)
+        return Series(self._heads.names[row], self.labels[row], self.times[mine], self.values[mine])
+
+    def by(self, tag: str) -> Tagged:
+        """Group by a label. Neither the label nor the series of ``labels`` are to be used afterwards."""
+        return self._heads.by(tag)
 
     def on(self, times: NDArray[np.int64], empty: float) -> NDArray[np.float64]:
         """Lay the samples on ascending times, ``[series, times]``; gaps are ``empty``, samples between left out."""

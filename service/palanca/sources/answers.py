@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -11,6 +12,7 @@ import numpy as np
 
 from palanca.errors import SourceError
 from palanca.signals.store import Columns
+from palanca.sources.label_texts import LabelTexts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -33,7 +35,7 @@ _HINTS = {
 class Row(msgspec.Struct, gc=False):
     """A result as the API sends it: one sample of an instant, or those of a range."""
 
-    metric: dict[str, str]
+    metric: msgspec.Raw
     value: tuple[float, str] | None = None
     values: list[tuple[float, str]] | None = None
 
@@ -133,24 +135,33 @@ def _short(text: object) -> str:
     return str(text)[:500]
 
 
+def _shown(json_text: bytes | msgspec.Raw) -> str:
+    return _short(bytes(json_text).decode(errors="replace"))
+
+
 def texts(found: object) -> list[str]:
     """Return a list as texts; empty for anything else."""
     return [str(text) for text in found] if isinstance(found, list) else []
 
 
-def series(rows: Iterable[object]) -> Columns:
-    """Read the results of a vector or matrix, whose labels become those of the series.
+def series(rows: Iterable[object], url: str) -> Columns:
+    """Read the results of a vector or matrix, whose labels become those of the series; ``url`` is where they come from.
 
-    Raises ``AnswerError`` for wrong types and duplicates.
+    Raises ``SourceError`` for wrong types and duplicates.
     """
-    found = [row if isinstance(row, Row) else _row(row) for row in rows]
-    metrics = [row.metric for row in found]
-    if len({"\0".join(metric.values()) for metric in metrics}) < len(metrics):
-        _refuse_twice(metrics)
-    times, values, sizes = _samples(found)
-    return Columns(
-        [metric.pop("__name__", "") for metric in metrics], metrics, times, values, np.array(sizes, dtype=np.intp)
-    )
+    try:
+        return _columns([row if isinstance(row, Row) else _row(row) for row in rows], url)
+    except AnswerError as error:
+        raise SourceError(f"{url}: {error}") from None
+
+
+def _columns(rows: Sequence[Row], url: str) -> Columns:
+    metrics = [bytes(row.metric) for row in rows]
+    if len(set(metrics)) < len(metrics):
+        twice = next(metric for metric, count in Counter(metrics).items() if count > 1)
+        raise AnswerError(f"the same series twice: {_shown(twice)} (a proxy that joins servers must mark them)")
+    times, values, sizes = _samples(rows)
+    return Columns(LabelTexts(metrics, url), times, values, np.array(sizes, dtype=np.intp))
 
 
 def _row(row: object) -> Row:
@@ -162,30 +173,21 @@ def _row(row: object) -> Row:
         raise AnswerError(f"a label that is no text: {_short(metric)}")
     pairs: Any = row["values"] if "values" in row else [row.get("value")]
     try:
-        return Row(metric, values=[(float(time), str(float(value))) for time, value in pairs])
+        labels = msgspec.Raw(msgspec.json.encode(metric))
+        return Row(labels, values=[(float(time), str(float(value))) for time, value in pairs])
     except (TypeError, ValueError, OverflowError):
         raise AnswerError(f"a value that is no pair of time and number: {_short(row)}") from None
-
-
-def _refuse_twice(metrics: Iterable[Mapping[str, str]]) -> None:
-    """Name the series that is there twice, whatever the order of its labels. Raises ``AnswerError``."""
-    seen = set()
-    for metric in metrics:
-        key = frozenset(metric.items())
-        if key in seen:
-            raise AnswerError(f"the same series twice: {_short(metric)} (a proxy that joins servers must mark them)")
-        seen.add(key)
 
 
 def _samples(rows: Sequence[Row]) -> tuple[NDArray[np.int64], NDArray[np.float64], list[int]]:
     """Times and values of all rows, one after another, and how many each row has."""
     sizes = [1 if row.values is None else len(row.values) for row in rows]
     if not all(sizes):
-        raise AnswerError(f"a series without a sample: {_short(rows[sizes.index(0)].metric)}")
+        raise AnswerError(f"a series without a sample: {_shown(rows[sizes.index(0)].metric)}")
     try:
-        pairs: Iterable[Any] = [pair for row in rows for pair in ((row.value,) if row.values is None else row.values)]
-        times = np.array([pair[0] for pair in pairs]) * 1000
-        values = np.array([float(pair[1]) for pair in pairs])
+        pairs: list[Any] = [pair for row in rows for pair in ((row.value,) if row.values is None else row.values)]
+        times = np.array([time for time, _ in pairs]) * 1000
+        values = np.array([float(value) for _, value in pairs])
         if np.all(np.abs(times) < _LAST_MS):
             if len(times) > len(rows):
                 _check_order(times, sizes, rows)
@@ -193,7 +195,7 @@ def _samples(rows: Sequence[Row]) -> tuple[NDArray[np.int64], NDArray[np.float64
     except (TypeError, ValueError):
         pass
     odd = next((row for row in rows if len(rows) > 1 and not _readable(row)), rows[0])
-    raise AnswerError(f"a value that is no pair of time and number: {_short(msgspec.to_builtins(odd))}")
+    raise AnswerError(f"a value that is no pair of time and number: {_shown(msgspec.json.encode(odd))}")
 
 
 def _check_order(times: NDArray[np.float64], sizes: Sequence[int], rows: Sequence[Row]) -> None:
@@ -202,7 +204,7 @@ def _check_order(times: NDArray[np.float64], sizes: Sequence[int], rows: Sequenc
     steps[ends[:-1] - 1] = 0.0
     if (steps < 0).any():
         row = rows[int(np.searchsorted(ends, np.argmax(steps < 0), side="right"))]
-        raise AnswerError(f"a series whose times go backwards: {_short(msgspec.to_builtins(row))}")
+        raise AnswerError(f"a series whose times go backwards: {_shown(msgspec.json.encode(row))}")
 
 
 def _readable(row: Row) -> bool:

@@ -172,10 +172,7 @@ class Prometheus:
         return self._series(rows)
 
     def _series(self, rows: Sequence[object]) -> Columns:
-        try:
-            made = series(rows)
-        except AnswerError as error:
-            raise SourceError(f"{self.url}: {error}") from None
+        made = series(rows, self.url)
         with self._counting:
             old = self._asked
             self._asked = Asked(old.queries + 1, old.series + len(made), old.samples + made.times.size)
