@@ -75,17 +75,19 @@ def test_two_clusters_with_equal_job_and_instance() -> None:
     servers = [Target.of({**SERVER, "cluster": name}) for name in ("east", "west")]
     index = ServerIndex(servers)
 
-    assert servers == [index.of(Target.of({**ENGINE, "cluster": name})) for name in ("east", "west")]
-    assert index.of(Target.of({**ENGINE, "cluster": "north"})) is None
-    assert index.of(Target.of({**ENGINE, "instance": "b:8000", "cluster": "east"})) is None
+    for server in servers:
+        assert [server] == index.fitting(Target.of({**ENGINE, "cluster": server.get("cluster")}))
+    assert not index.fitting(Target.of({**ENGINE, "cluster": "north"}))
+    assert not index.fitting(Target.of({**ENGINE, "instance": "b:8000", "cluster": "east"}))
 
 
 def test_the_series_with_most_labels_is_preferred() -> None:
     """A series of the engine is nearer than one of the whole server."""
-    exact = Target.of({**SERVER, "engine": "0"})
+    whole, exact = Target.of(SERVER), Target.of({**SERVER, "engine": "0"})
+    index = ServerIndex([whole, exact, Target.of({**SERVER, "engine": "1"})])
 
-    assert exact == ServerIndex([Target.of(SERVER), exact, Target.of({**SERVER, "engine": "1"})]).of(Target.of(ENGINE))
-    assert Target.of(SERVER) == ServerIndex([Target.of(SERVER), exact]).of(Target.of({**ENGINE, "engine": "7"}))
+    assert [exact, whole] == index.fitting(Target.of(ENGINE))
+    assert [whole] == index.fitting(Target.of({**ENGINE, "engine": "7"}))
 
 
 def test_join_servers() -> None:
@@ -120,6 +122,15 @@ def test_newest_info() -> None:
 
     assert ["32", "64"] == [found[engine]["block_size"] for engine in engines]
     assert {} == newest_info([target(job="x")], rows, METRICS)
+
+
+def test_an_older_info_with_more_labels() -> None:
+    """A namespace that was given up does not make the old configuration the nearer one; of two new ones it does."""
+    engine = Target.of({**ENGINE, "namespace": "prod"})
+    old, new = {**SERVER, "block_size": "16", "namespace": "prod"}, {**SERVER, "block_size": "32"}
+
+    assert "32" == newest_info([engine], [(old, 5), (new, 9)], METRICS)[engine]["block_size"]
+    assert "16" == newest_info([engine], [(old, 9), (new, 9)], METRICS)[engine]["block_size"]
 
 
 @pytest.mark.parametrize(

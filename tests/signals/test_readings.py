@@ -311,6 +311,20 @@ def test_server_wide_signals() -> None:
     assert State.ABSENT == made.signals["up"].states[rows["west", "0"], 0]
 
 
+def test_a_server_whose_labels_have_changed() -> None:
+    """Its old series, though nearer by their labels, count as long as they have samples, and no longer."""
+    found = [
+        series(RUNNING, [1] * 41, namespace="prod"),
+        series("process_start_time_seconds", [100] * 10, SERVER, namespace="prod"),
+        series("process_start_time_seconds", [150] * 31, SERVER, start=150),
+    ]
+    made = readings(found, steps=21)
+    uptime = made.signals["uptime"]
+
+    assert [State.OK] == [*np.unique(uptime.states)]
+    assert [100.0] * 15 + [150.0] * 6 == [*(made.times - uptime.values[0])]  # looks back for 5 minutes
+
+
 def test_up_without_series() -> None:
     """A server without vLLM series is a target: ``up`` is known, everything else is absent, and no series are there."""
     made = readings([series("up", [1] * 41, SERVER)], matchers=SERVER)

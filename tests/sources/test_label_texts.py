@@ -26,7 +26,7 @@ def texts(rows: list[dict[str, str]], *, spaced: bool = False) -> LabelTexts:
 
 
 @given(sets_of_labels, st.booleans())
-def test_labels_and_names(rows: list[dict[str, str]], spaced: bool) -> None:  # noqa: FBT001  given by name
+def test_labels_and_names(rows: list[dict[str, str]], spaced: bool) -> None:
     made = texts(rows, spaced=spaced)
     assert len(rows) == len(made)
     assert [row.get("__name__", "") for row in rows] == [*made.names]
@@ -34,7 +34,7 @@ def test_labels_and_names(rows: list[dict[str, str]], spaced: bool) -> None:  # 
 
 
 @given(sets_of_labels, st.booleans())
-def test_groups_are_those_of_labels_that_were_read(rows: list[dict[str, str]], spaced: bool) -> None:  # noqa: FBT001
+def test_groups_are_those_of_labels_that_were_read(rows: list[dict[str, str]], spaced: bool) -> None:
     """Whatever is in the labels, and however the JSON is written."""
     read = LabelSets(["" for _ in rows], [{name: row[name] for name in row if name != "__name__"} for row in rows])
     assert read.by(TAG) == texts(rows, spaced=spaced).by(TAG)

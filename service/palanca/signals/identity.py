@@ -93,11 +93,11 @@ class ServerIndex:
         for server in servers:
             self._by_place.setdefault(_place(server), []).append(server)
 
-    def of(self, target: Target) -> Target | None:
-        """The best match for a target: the one with the most labels in common; None without any."""
+    def fitting(self, target: Target) -> list[Target]:
+        """Those that are about a target, the one with the most labels in common first."""
         near = self._by_place.get(_place(target), [])
         fitting = [server for server in near if same_server(server, target)]
-        return max(fitting, key=lambda server: (len(server.labels), server.labels), default=None)
+        return sorted(fitting, key=lambda server: (len(server.labels), server.labels), reverse=True)
 
 
 def join_servers(
@@ -126,7 +126,8 @@ def newest_info(
 ) -> dict[Target, dict[str, str]]:
     """Find the labels of ``cache_config_info`` for each target; ``rows`` are labels and newest times.
 
-    Of several series of one server, as after a change of its configuration, the one with the newest sample counts.
+    Of several series about one target, as after a change of its configuration, the one with the newest sample counts;
+    of equally new ones the one with the most labels in common.
     """
     family = metrics.families.get("cache_config_info")
     if family is None:
@@ -136,8 +137,8 @@ def newest_info(
         server = identity(labels, family)
         newest[server] = max(newest.get(server, (0, [])), (at, sorted(labels.items())))
     index = ServerIndex(newest)
-    found = {target: index.of(target) for target in targets}
-    return {target: dict(newest[server][1]) for target, server in found.items() if server is not None}
+    found = {target: [newest[server] for server in index.fitting(target)] for target in targets}
+    return {target: dict(max(infos, key=lambda info: info[0])[1]) for target, infos in found.items() if infos}
 
 
 def unprefixed(name: str, metrics: Metrics) -> tuple[str, str] | None:
