@@ -12,7 +12,7 @@ import pytest
 from palanca.errors import SourceError, TooMuchError
 from palanca.signals.asking import MOST_STEPS, Asking, batches, either
 from palanca.signals.leaves import Grid
-from palanca.signals.store import Series
+from palanca.signals.store import Columns, Series
 
 END = 1_800_000_000.0
 
@@ -61,11 +61,15 @@ def test_batches() -> None:
     assert [] == batches([])
 
 
+def whole(answer: Columns) -> Columns:
+    return answer
+
+
 @pytest.mark.parametrize(("most", "queries"), [(100, 1), (60, 2), (20, 4), (10, 8), (3, 32)])
 def test_too_much_is_asked_in_halves(most: int, queries: int) -> None:
     """Of the expressions first, then of the time; every expression is answered once at every step."""
     server, grid = Limited(most), Grid(END, 20, 15)
-    answers = Asking(server, 2).joined(["a", "b", "c", "d"], grid)
+    answers = Asking(server, 2).joined(["a", "b", "c", "d"], grid, whole)
     assert {name: [int(at * 1000) for at in grid.times] for name in "abcd"} == lengths(answers)
     assert queries == len(server.asked)
     assert all(count == 20 for text, count in server.asked if " or " in text)
@@ -74,7 +78,7 @@ def test_too_much_is_asked_in_halves(most: int, queries: int) -> None:
 def test_one_value_that_is_too_much() -> None:
     server = Limited(0)
     with pytest.raises(TooMuchError):
-        Asking(server, 1).joined(["a", "b"], Grid(END, 8, 15))
+        Asking(server, 1).joined(["a", "b"], Grid(END, 8, 15), whole)
     assert 5 == server.refused
 
 
@@ -86,7 +90,7 @@ def test_other_errors_are_not_asked_again() -> None:
 
     server = Broken(9)
     with pytest.raises(SourceError, match="refused"):
-        Asking(server, 1).joined(["a", "b"], Grid(END, 1, 15))
+        Asking(server, 1).joined(["a", "b"], Grid(END, 1, 15), whole)
     assert 1 == len(server.asked)
 
 
@@ -120,13 +124,13 @@ def test_the_first_error_is_told_to_everybody() -> None:
     with pytest.raises(ValueError, match="first"):
         asking.instants(["third"], END)
     with pytest.raises(ValueError, match="first"):
-        asking.joined(["fourth"], Grid(END, 3, 15))
+        asking.joined(["fourth"], Grid(END, 3, 15), whole)
     assert [("first", 1)] == server.asked
 
 
 def test_a_range_of_more_points_than_a_server_answers() -> None:
     server, grid = Limited(10**9), Grid(END, 3 * MOST_STEPS, 1)
-    answers = Asking(server, 1).joined(["a"], grid)
+    answers = Asking(server, 1).joined(["a"], grid, whole)
     assert [int(at * 1000) for at in grid.times] == lengths(answers)["a"]
     assert all(count <= MOST_STEPS for _, count in server.asked)
     assert 4 == len(server.asked)

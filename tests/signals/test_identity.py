@@ -6,7 +6,7 @@ import pytest
 from tests.sample_stores import ENGINE, SERVER, catalogue
 
 from palanca.model import Metrics, Target
-from palanca.signals.identity import ServerIndex, dropped, identity, join_servers, newest_info, same_server, unprefixed
+from palanca.signals.identity import ServerIndex, dropped, identity, join_servers, newest_info, unprefixed
 
 METRICS: Metrics = catalogue().metrics
 FAMILIES = METRICS.families
@@ -61,13 +61,13 @@ def test_engine_is_never_dropped() -> None:
 )
 def test_same_server(server: dict[str, str], same: bool) -> None:
     """Job and instance are equal, and no other label differs; a label on one side only does not matter."""
-    assert same == same_server(Target.of(server), Target.of(ENGINE))
+    assert same == bool(ServerIndex([Target.of(server)]).fitting(Target.of(ENGINE)))
 
 
 def test_same_server_without_job() -> None:
     """A page that is scraped directly has neither job nor instance."""
-    assert same_server(target(), target(model_name="m"))
-    assert same_server(target(instance="a"), target(model_name="m", instance="a"))
+    assert ServerIndex([target()]).fitting(target(model_name="m"))
+    assert ServerIndex([target(instance="a")]).fitting(target(model_name="m", instance="a"))
 
 
 def test_two_clusters_with_equal_job_and_instance() -> None:

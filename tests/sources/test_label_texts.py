@@ -40,6 +40,13 @@ def test_groups_are_those_of_labels_that_were_read(rows: list[dict[str, str]], s
     assert read.by(TAG) == texts(rows, spaced=spaced).by(TAG)
 
 
+@pytest.mark.parametrize("text", [b'{"tag": ":"}', b'{"tag" : ":"}', b'{"tag":":"}', b'{ "a":"b","tag":":" }'])
+def test_a_value_that_looks_like_what_stands_between(text: bytes) -> None:
+    rows, _, sets = LabelTexts([text], URL).by(TAG)
+    assert {":": [0]} == rows
+    assert [0] == sets
+
+
 def test_a_series_without_the_label() -> None:
     rows, labels, sets = texts([{"tag": "x", "a": "1"}, {"a": "1"}, {"a": "1", "tag": "y"}]).by(TAG)
     assert {"x": [0], "": [1], "y": [2]} == rows

@@ -56,25 +56,26 @@ class Asking:
         """Answer of each query at a time; none for an empty text."""
         return self._each(lambda text: Columns.of(self.client.query(text, time) if text else ()), texts)
 
-    def joined(self, texts: Iterable[str], grid: Grid) -> list[Columns]:
+    def joined(self, texts: Iterable[str], grid: Grid, digest: Callable[[Columns], A]) -> list[A]:
         """Answers of expressions on a grid, some together; no two of them may give series with equal labels.
 
-        What the server calls too much is asked again in two halves: of the expressions, then of the time.
+        What the server calls too much is asked again in two halves: of the expressions, then of the time. ``digest``
+        is made of each answer while others are under way.
         """
-        answers = self._each(lambda batch: self._within_limits(batch, grid), batches(texts))
+        answers = self._each(lambda batch: self._within_limits(batch, grid, digest), batches(texts))
         return list(chain.from_iterable(answers))
 
-    def _within_limits(self, texts: Sequence[str], grid: Grid) -> list[Columns]:
+    def _within_limits(self, texts: Sequence[str], grid: Grid, digest: Callable[[Columns], A]) -> list[A]:
         if grid.steps > MOST_STEPS:
-            return self._halves(texts, grid)
+            return self._halves(texts, grid, digest)
         try:
-            return [Columns.of(self._on_grid(either(texts), grid))]
+            return [digest(Columns.of(self._on_grid(either(texts), grid)))]
         except TooMuchError:
             if len(texts) == grid.steps == 1:
                 raise
-            return self._halves(texts, grid)
+            return self._halves(texts, grid, digest)
 
-    def _halves(self, texts: Sequence[str], grid: Grid) -> list[Columns]:
+    def _halves(self, texts: Sequence[str], grid: Grid, digest: Callable[[Columns], A]) -> list[A]:
         if len(texts) > 1 and grid.steps <= MOST_STEPS:
             half = len(texts) // 2
             parts = [(texts[:half], grid), (texts[half:], grid)]
@@ -82,7 +83,7 @@ class Asking:
             half = grid.steps // 2
             early = Grid(float(grid.times[half - 1]), half, grid.interval)
             parts = [(texts, early), (texts, Grid(grid.end, grid.steps - half, grid.interval))]
-        return [answer for some, part in parts for answer in self._within_limits(some, part)]
+        return [answer for some, part in parts for answer in self._within_limits(some, part, digest)]
 
     def _on_grid(self, text: str, grid: Grid) -> Sequence[Series]:
         start, end = float(grid.times[0]), float(grid.times[-1])

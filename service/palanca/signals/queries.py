@@ -8,6 +8,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache, cached_property, partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from palanca.signals.asking import Queries
     from palanca.signals.leaves import Discovery, Grid
     from palanca.signals.recorded import Recordings
+    from palanca.signals.store import Columns
     from palanca.signals.survey import Survey
 
 
@@ -152,31 +154,37 @@ class PromQLReader:
         texts = [(index, self._text(leaf, recorded.get(leaf))) for index, leaf in enumerate(leaves)]
         marked = [tagged(text, LEAF_TAG, str(index)) for index, text in texts if text]
         gone = {str(index): dropped(self._metrics.families[leaf.family]) for index, leaf in enumerate(leaves)}
-        found: dict[str, list[Values]] = {tag: [] for tag in gone}
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="palanca-bounds") as beside:
             quantiles = any(leaf.function == "quantile" for leaf in leaves)
             bounds = beside.submit(len, self._surveyed().discovery.bounds) if quantiles else None  # looks at them
-            answers = self._asking.joined(marked, self._grid)
+            answers = self._asking.joined(marked, self._grid, partial(self._by_leaf, gone))
         if bounds is not None:
             bounds.result()
-        for answer in answers:
-            laid, by_leaf = answer.on(self._grid.milliseconds, MISSING), answer.by(LEAF_TAG)
-            targets_of = cache(partial(self._identities.of_all, by_leaf.labels))
-            alike: dict[tuple[frozenset[str], tuple[int, ...]], tuple[Target, ...]] = {}
-            for tag, rows in by_leaf.rows.items():
-                if tag not in gone:
-                    message = f"the answer has a series without the label {LEAF_TAG} that the query sets: "
-                    raise SourceError(message + str(dict(answer.labels[rows[0]])))
-                sets = tuple([by_leaf.sets[row] for row in rows])
-                if (gone[tag], sets) not in alike:
-                    having = targets_of(gone[tag])
-                    alike[gone[tag], sets] = self._identities.together([having[one] for one in sets])
-                found[tag].append(Values(alike[gone[tag], sets], laid[rows]))
+        found: dict[str, list[Values]] = {tag: [] for tag in gone}
+        for tag, values in chain.from_iterable(answers):
+            found[tag].append(values)
         for index, leaf in enumerate(leaves):
             values = _laid(found[str(index)], self._grid.steps)
             if leaf.function == "quantile":
                 values.matrix[values.matrix == UNOBSERVED] = np.nan
             self._values[leaf] = values
+
+    def _by_leaf(self, gone: Mapping[str, frozenset[str]], answer: Columns) -> list[tuple[str, Values]]:
+        """Read an answer: values by the tag of their leaf; ``gone`` has the labels of no identity by tag."""
+        laid, by_leaf = answer.on(self._grid.milliseconds, MISSING), answer.by(LEAF_TAG)
+        targets_of = cache(partial(self._identities.of_all, by_leaf.labels))
+        alike: dict[tuple[frozenset[str], tuple[int, ...]], tuple[Target, ...]] = {}
+        found = []
+        for tag, rows in by_leaf.rows.items():
+            if tag not in gone:
+                message = f"the answer has a series without the label {LEAF_TAG} that the query sets: "
+                raise SourceError(message + str(dict(answer.labels[rows[0]])))
+            sets = tuple([by_leaf.sets[row] for row in rows])
+            if (gone[tag], sets) not in alike:
+                having = targets_of(gone[tag])
+                alike[gone[tag], sets] = self._identities.together([having[one] for one in sets])
+            found.append((tag, Values(alike[gone[tag], sets], laid[rows])))
+        return found
 
     def _text(self, leaf: Leaf, recorded: str | None) -> str:
         """PromQL of a leaf, or the series that has it recorded; empty where the source has no name of its family."""

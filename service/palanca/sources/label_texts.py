@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from palanca.signals.store import Labels
 
 _DECODER = msgspec.json.Decoder(dict[str, str])
+_NAME = b'{"__name__":"'
 _LONGEST_SHOWN = 500
 
 
@@ -69,14 +70,14 @@ class LabelTexts(LabelSets):
         rows: dict[bytes, list[int]] = defaultdict(list)
         for row, (value, _, _) in enumerate(tails):
             rows[value].append(row)
-        others = [before + after for (before, _, _), (_, _, after) in zip(around, tails, strict=True)]
-        examples = dict(zip(others, self._texts, strict=True))
+        others = [_unnamed(before) + after for (before, _, _), (_, _, after) in zip(around, tails, strict=True)]
         numbers: dict[bytes, int] = {}
         known: dict[tuple[str, ...], int] = {}
         labels: list[Labels] = []
-        for other, text in examples.items():
-            own = self._labels_of(text)
-            own.pop(tag, None)
+        for other, row in dict(zip(others, range(len(others)), strict=True)).items():
+            own = self._labels_of(self._texts[row])
+            if own.pop(tag, "") != tails[row][0].decode():  # written otherwise: with spaces
+                return super().by(tag)
             own.pop("__name__", None)
             numbers[other] = known.setdefault((*own, *own.values()), len(known))
             labels += [own] if len(known) > len(labels) else []
@@ -85,7 +86,15 @@ class LabelTexts(LabelSets):
 
 
 def _all_plain(texts: Sequence[bytes]) -> bool:
-    """Whether each is ``{"label":"text","label":"text"}``, as far as quotes tell: two around each of both."""
+    """Whether each is ``{"label":"text","label":"text"}``, as far as quotes tell: two around each of both.
+
+    What is no object of texts and looks like one all the same is refused when it is read.
+    """
     text = b"\n".join([b"", *texts])
     objects = text.count(b"\n{") == len(texts)
     return objects and b"\\" not in text and text.count(b'"') == 4 * text.count(b'":"')
+
+
+def _unnamed(text: bytes) -> bytes:
+    """Leave out the name, which Prometheus writes first."""
+    return text.split(b'"', 4)[-1] if text.startswith(_NAME) else text
