@@ -16,8 +16,8 @@ from palanca.api.selection import Where
 from palanca.commands import options
 from palanca.errors import UsageError
 from palanca.facts import given, parse_serve_args
+from palanca.linting.parser import parse as parse_promql
 from palanca.linting.tokens import PromQLSyntaxError
-from palanca.linting.tree import parse as parse_promql
 from palanca.linting.tree import selectors
 from palanca.signals import promql
 from palanca.units import Unit

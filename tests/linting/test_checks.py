@@ -14,8 +14,8 @@ from tests.engines import ROOT
 from tests.linting.linted import file_of, linted
 
 from palanca.linting import Finding, LintReport, Live
+from palanca.linting.parser import parse
 from palanca.linting.table import IDS
-from palanca.linting.tree import parse
 
 CASES = {
     path.stem: yaml.safe_load(path.read_text(encoding="utf-8"))

@@ -11,7 +11,7 @@ from tests.engines import ROOT
 from tests.linting.linted import vocabulary
 
 from palanca.linting.checks.histograms import le_text
-from palanca.linting.tree import parse
+from palanca.linting.parser import parse
 from palanca.linting.vocabulary import is_one_two_five, written
 from palanca.releases import Release
 

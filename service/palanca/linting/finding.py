@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from palanca.linting.parser import parse
 from palanca.linting.rule import LintRule, RuleSource, Where
 from palanca.linting.tokens import PromQLSyntaxError
-from palanca.linting.tree import Selector, parse
+from palanca.linting.tree import Selector
 from palanca.linting.vocabulary import Vocabulary
 
 Severity = Literal["error", "warning", "info"]

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from palanca.errors import Fault, RuleFileError
 from palanca.linting.rule import LintRule, Misshape, RuleSource, Source, Words
-from palanca.linting.tokens import PromQLSyntaxError, Token, tokens, unquoted
-from palanca.linting.tree import number
+from palanca.linting.tokens import PromQLSyntaxError, Token, number, tokens, unquoted
 from palanca.moments import duration
 
 _ALERT = re.compile(r"^[ \t]*ALERT[ \t]+([A-Za-z_]\w*)", re.MULTILINE)

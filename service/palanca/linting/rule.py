@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
+from palanca.linting.parser import parse
 from palanca.linting.tokens import PromQLSyntaxError
-from palanca.linting.tree import Node, parse
+from palanca.linting.tree import Node
 
 Kind = Literal["alert", "record", "unknown"]
 Where = Literal["file", "expression"]

@@ -17,6 +17,8 @@ _OPERATOR = re.compile(r"==|!=|=~|!~|>=|<=|[-+*/%^()\[\]{},<>=@:]")
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-7]{3})|(.))", re.DOTALL)
 _LETTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _LARGEST_CODE = 0x10FFFF
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0, "y": 365 * 86400.0}
+_PART = re.compile(r"(\d+)(ms|[smhdwy])")
 
 
 class PromQLSyntaxError(Exception):
@@ -90,3 +92,10 @@ def _escaped(found: re.Match[str]) -> str:
 def quoted(text: str) -> str:
     """Write a text between double quotes."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+def number(word: Token) -> float:
+    """Value of a number or of a duration in seconds."""
+    if word.kind == "duration":
+        return sum(int(count) * _UNITS[unit] for count, unit in _PART.findall(word.text))
+    return float(int(word.text, 16)) if word.text[:2].lower() == "0x" else float(word.text)

@@ -17,8 +17,7 @@ import yaml
 from palanca.errors import Fault, RuleFileError
 from palanca.expressions import nearest
 from palanca.linting.rule import Kind, LintRule, Misshape, RuleSource, Source, Words
-from palanca.linting.tokens import PromQLSyntaxError, tokens
-from palanca.linting.tree import number
+from palanca.linting.tokens import PromQLSyntaxError, number, tokens
 
 HOLDS_NONE = "holds no rules"
 """What is wrong with a file that is something else."""

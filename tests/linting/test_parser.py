@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from palanca.linting.parser import parse
 from palanca.linting.tokens import PromQLSyntaxError, quoted, tokens, unquoted
-from palanca.linting.tree import Aggregation, Binary, Call, Node, Number, Parens, Selector, Text, parse, walk
+from palanca.linting.tree import Aggregation, Binary, Call, Node, Number, Parens, Selector, Text, walk
 
 VALID = [
     "vllm:x", 'vllm:x{le="120.0", a!="b", c=~"d|e", f!~"g"}', "x[5m]", "x[1h30m] offset 5m", "x offset -5m",
