@@ -318,31 +318,6 @@ def test_unjudged_rules() -> None:
     assert () == report.findings
 
 
-# --- bottlenecks ---------------------------------------------------------------------------------
-
-
-def test_bottleneck() -> None:
-    """Shares in use: slots and budget of what is known, prefill by Little's law, at most 1."""
-    signals = BUSY | {"iteration_tokens_mean": 256.0, "prefill_time_mean": 0.2, "frontend_share": 0.25}
-    facts = {"max_num_seqs": 8.0, "max_num_batched_tokens": 512.0}
-    (report,) = reports(readings(signals, facts=facts), rule())
-    expected = {"slots": 0.5, "kv": 0.9, "token_budget": 0.5, "prefill": 0.4, "decode": None, "frontend": 0.25}
-    assert expected == report.bottleneck
-
-
-@pytest.mark.parametrize("facts", [{}, {"max_num_seqs": 0.0, "max_num_batched_tokens": -1.0}])
-def test_bottleneck_that_is_not_known(facts: dict[str, object]) -> None:
-    """Without numbers a share is null, never a division by zero."""
-    (report,) = reports(readings({"running": 4.0}, facts=facts), rule())
-    assert {None} == set(report.bottleneck.values())
-
-
-def test_bottleneck_is_at_most_one() -> None:
-    """More running than slots, as right after a change, is a full bottleneck."""
-    (report,) = reports(readings(BUSY, facts={"max_num_seqs": 2.0}), rule())
-    assert 1.0 == report.bottleneck["slots"]
-
-
 def test_a_diagnosis_is_a_function_of_the_data() -> None:
     """The same readings give the same diagnosis."""
     read = readings(BUSY, BUSY | {"ttft_p99": 3.0}, targets=[target("0"), target("1")])

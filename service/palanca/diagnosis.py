@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from palanca import expressions
-from palanca.advice.arithmetic import EFFICIENCY
 from palanca.advice.recommend import recommend
 from palanca.advice.reconcile import reconcile
+from palanca.bottleneck import bottleneck
 from palanca.engine import Held, Verdict, evaluate, held, missing_names
 from palanca.model import (
     CONFIDENCE_ORDER,
@@ -28,7 +28,7 @@ from palanca.model import (
     Truth,
     Unjudged,
 )
-from palanca.quantities import is_number, number
+from palanca.quantities import number
 from palanca.signals.promql import PromQL, matchers
 from palanca.snapshot import Snapshot
 
@@ -293,7 +293,7 @@ class _Judge:
             findings=findings,
             unknown=tuple(unknown),
             not_applicable=self._sorted[row].not_applicable,
-            bottleneck=_bottleneck(signals, {k: f.value for k, f in readings.facts[row].items()}),
+            bottleneck=bottleneck(signals, {k: f.value for k, f in readings.facts[row].items()}),
         )
 
 
@@ -335,37 +335,3 @@ def _status(findings: Sequence[Finding], signals: Mapping[str, SignalValue]) -> 
     quiet = [signals[name].value for name in ("running_max", "waiting_max", "requests_per_second") if name in signals]
     asleep = signals["awake"].value == 0 if "awake" in signals else False
     return "idle" if asleep or (quiet and all(value == 0 for value in quiet)) else "ok"
-
-
-def _attainable(floor: object) -> float | None:
-    """Step time that a GPU really reaches, in seconds, from the one that its nominal bandwidth allows."""
-    return float(floor) / EFFICIENCY if is_number(floor) else None
-
-
-def _bottleneck(signals: Mapping[str, SignalValue], facts: Mapping[str, object]) -> dict[str, float | None]:
-    """Share in use of each resource; None where it cannot be known.
-
-    slots: running / max_num_seqs. kv: usage. token_budget: mean tokens of a step / budget. prefill: requests in prefill
-    at once (Little: rate x mean time), at most 1. frontend: share of TTFT outside the engine. decode needs the
-    bandwidth of the hardware: shortest step / mean inter-token latency; unknown without it.
-    """
-
-    def value(name: str) -> float | None:
-        return signals[name].value if name in signals else None
-
-    def share(above: float | None, below: object) -> float | None:
-        usable = is_number(below) and below > 0
-        return min(above / below, 1.0) if above is not None and usable else None  # type: ignore[operator]
-
-    def times(a: float | None, b: float | None) -> float | None:
-        return a * b if a is not None and b is not None else None
-
-    rate, running = value("requests_per_second"), value("running")
-    return {
-        "slots": share(running, facts.get("max_num_seqs")),
-        "kv": value("kv_cache_usage"),
-        "token_budget": share(value("iteration_tokens_mean"), facts.get("max_num_batched_tokens")),
-        "prefill": share(times(rate, value("prefill_time_mean")), 1.0),
-        "decode": share(_attainable(facts.get("step_floor")), value("itl_mean")),
-        "frontend": share(value("frontend_share"), 1.0),
-    }
