@@ -288,7 +288,7 @@ def test_steps_without_a_sample_are_missing(catalogue: Catalogue, running: Leaf)
 @pytest.mark.parametrize("tag", ["", "x", "100000", "-1"])
 def test_an_answer_without_its_tag(tag: str, catalogue: Catalogue, running: Leaf) -> None:
     api = Fleet([{"job": "a", "instance": "b"}], ["vllm:num_requests_running"], tag=tag)
-    with pytest.raises(SourceError, match="without the label palanca_leaf"):
+    with pytest.raises(SourceError, match=r"with another palanca_leaf .* than the query sets"):
         PromQLReader(api, catalogue, Grid(END, 1, 15)).leaf(running)
 
 

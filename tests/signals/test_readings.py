@@ -311,18 +311,17 @@ def test_server_wide_signals() -> None:
     assert State.ABSENT == made.signals["up"].states[rows["west", "0"], 0]
 
 
-def test_a_server_whose_labels_have_changed() -> None:
-    """Its old series, though nearer by their labels, count as long as they have samples, and no longer."""
+def test_another_server_at_the_same_address() -> None:
+    """It does not stand in for one that is gone: that would be up, and show no metrics."""
     found = [
-        series(RUNNING, [1] * 41, namespace="prod"),
-        series("process_start_time_seconds", [100] * 10, SERVER, namespace="prod"),
-        series("process_start_time_seconds", [150] * 31, SERVER, start=150),
+        series(RUNNING, [1] * 10, namespace="prod"),
+        series("up", [1] * 10, SERVER, namespace="prod"),
+        series(RUNNING, [1] * 41, model_name="other"),
+        series("up", [1] * 41, SERVER),
     ]
-    made = readings(found, steps=21)
-    uptime = made.signals["uptime"]
-
-    assert [State.OK] == [*np.unique(uptime.states)]
-    assert [100.0] * 15 + [150.0] * 6 == [*(made.times - uptime.values[0])]  # looks back for 5 minutes
+    made = readings(found)
+    row = [target.get("namespace") for target in made.targets].index("prod")
+    assert State.STALE == made.signals["up"].states[row, -1]
 
 
 def test_up_without_series() -> None:

@@ -70,6 +70,12 @@ def test_what_are_no_labels(odd: bytes, expected: str) -> None:
         LabelTexts([b'{"a":"b"}', odd], URL)
 
 
+def test_half_of_a_surrogate_pair() -> None:
+    """Prometheus sends none; what does is read as it was."""
+    made = LabelTexts([b'{"a":"\\ud800","tag":"x"}'], URL)
+    assert {"x": [0]} == made.by(TAG).rows
+
+
 def test_a_text_that_only_looks_like_labels() -> None:
     """It is refused when it is read, before anybody takes it for labels."""
     made = LabelTexts([b'{"a":[":"]}'], URL)

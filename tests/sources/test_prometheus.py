@@ -267,6 +267,7 @@ def test_statuses(status: int, expected: str) -> None:
         (Reply(body=b"hello", headers={"Content-Type": "text/html"}), "an HTML page instead of JSON"),
         (Reply(body=b'{"status":"success","data":{"resultType":"vec'), "cut off or damaged"),
         (Reply(body=b"[" * 100_000), "cut off or damaged"),
+        (Reply(body=answer(ROW).body.replace(b"vllm", b"\xe9")), "cut off or damaged"),
         (Reply(body=b"# HELP up\n"), "no JSON in the answer"),
         (Reply(body=b""), "empty answer"),
         (Reply(body=b"{}", length=500), "the answer broke off"),

@@ -65,13 +65,6 @@ class Identities:
         return targets
 
 
-def same_server(server: Target, target: Target) -> bool:
-    """Whether a server-wide series is about the target: equal job and instance, and no label that differs."""
-    if any(server.get(label) != target.get(label) for label in SERVER_LABELS):
-        return False
-    return all(target.get(label, value) == value for label, value in server.labels)
-
-
 def _values(target: Target, names: Iterable[str]) -> tuple[str, ...]:
     return tuple([target.get(name) for name in names])
 
@@ -85,19 +78,32 @@ def server_of(target: Target) -> tuple[str, ...]:
     return _values(target, SERVER_JOIN)
 
 
+def _beyond_place(server: Target) -> tuple[tuple[str, str], ...]:
+    return tuple([pair for pair in server.labels if pair[0] not in SERVER_LABELS])
+
+
+def _agrees(target: Target, labels: Iterable[tuple[str, str]]) -> bool:
+    """Whether a target has no other value of any of the labels."""
+    return all(target.get(label, value) == value for label, value in labels)
+
+
 class ServerIndex:
-    """Finds the server-wide series of each target without comparing all pairs."""
+    """Finds the server-wide series that are about a target: equal job and instance, and no label that differs."""
 
     def __init__(self, servers: Iterable[Target]) -> None:
-        self._by_place: dict[tuple[str, ...], list[Target]] = {}
-        for server in servers:
-            self._by_place.setdefault(_place(server), []).append(server)
+        self._by_place: dict[tuple[str, ...], list[tuple[Target, tuple[tuple[str, str], ...]]]] = {}
+        for server in sorted(servers, key=lambda server: (len(server.labels), server.labels), reverse=True):
+            self._by_place.setdefault(_place(server), []).append((server, _beyond_place(server)))
 
     def fitting(self, target: Target) -> list[Target]:
         """Those that are about a target, the one with the most labels in common first."""
-        near = self._by_place.get(_place(target), [])
-        fitting = [server for server in near if same_server(server, target)]
-        return sorted(fitting, key=lambda server: (len(server.labels), server.labels), reverse=True)
+        near = self._by_place.get(_place(target), ())
+        return [server for server, labels in near if _agrees(target, labels)]
+
+    def of(self, target: Target) -> Target | None:
+        """The best match for a target: the one with the most labels in common; None without any."""
+        near = self._by_place.get(_place(target), ())
+        return next((server for server, labels in near if _agrees(target, labels)), None)
 
 
 def join_servers(
@@ -109,14 +115,13 @@ def join_servers(
     down, without any vLLM series.
     """
     targets = {target: set(own) for target, own in names.items()}
-    near: dict[tuple[str, ...], list[Target]] = {}
-    for target in names:
-        near.setdefault(_place(target), []).append(target)
+    index, joined = ServerIndex(servers), set()
+    for target, own in targets.items():
+        fitting = index.fitting(target)
+        own.update(*map(servers.__getitem__, fitting))
+        joined.update(fitting)
     for server, known in servers.items():
-        fitting = [target for target in near.get(_place(server), ()) if same_server(server, target)]
-        for target in fitting:
-            targets[target] |= known
-        if not fitting and "up" in known and alone(server):
+        if server not in joined and "up" in known and alone(server):
             targets[server] = set(known)
     return targets
 
@@ -126,8 +131,7 @@ def newest_info(
 ) -> dict[Target, dict[str, str]]:
     """Find the labels of ``cache_config_info`` for each target; ``rows`` are labels and newest times.
 
-    Of several series about one target, as after a change of its configuration, the one with the newest sample counts;
-    of equally new ones the one with the most labels in common.
+    Of several series of one server, as after a change of its configuration, the one with the newest sample counts.
     """
     family = metrics.families.get("cache_config_info")
     if family is None:
@@ -137,8 +141,8 @@ def newest_info(
         server = identity(labels, family)
         newest[server] = max(newest.get(server, (0, [])), (at, sorted(labels.items())))
     index = ServerIndex(newest)
-    found = {target: [newest[server] for server in index.fitting(target)] for target in targets}
-    return {target: dict(max(infos, key=lambda info: info[0])[1]) for target, infos in found.items() if infos}
+    found = {target: index.of(target) for target in targets}
+    return {target: dict(newest[server][1]) for target, server in found.items() if server is not None}
 
 
 def unprefixed(name: str, metrics: Metrics) -> tuple[str, str] | None:

@@ -177,8 +177,8 @@ class PromQLReader:
         found = []
         for tag, rows in by_leaf.rows.items():
             if tag not in gone:
-                message = f"the answer has a series without the label {LEAF_TAG} that the query sets: "
-                raise SourceError(message + str(dict(answer.labels[rows[0]])))
+                message = f"the answer has a series with another {LEAF_TAG} ({tag!r}) than the query sets: "
+                raise SourceError(message + str(dict(by_leaf.labels[by_leaf.sets[rows[0]]])))
             sets = tuple([by_leaf.sets[row] for row in rows])
             if (gone[tag], sets) not in alike:
                 having = targets_of(gone[tag])

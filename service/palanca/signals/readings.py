@@ -42,7 +42,7 @@ class _Context:
     fresh: NDArray[np.bool_]
     window: float | None
     longest: float | None
-    places: dict[tuple[str, int], tuple[tuple[Target, ...], list[NDArray[np.intp]]]] = field(default_factory=dict)
+    places: dict[tuple[str, int], tuple[tuple[Target, ...], NDArray[np.intp]]] = field(default_factory=dict)
     """Rows of each target among those of a leaf, -1 for none, by scope and ``id`` of all of the leaf: many have the
     same. They are kept beside, so that no others get their ``id``."""
 
@@ -227,31 +227,16 @@ def _or_gauge(
 def _rows(context: _Context, leaf: Leaf) -> Array:
     """Values of one leaf for every target ``[targets, steps]``; server-wide ones joined on job and instance."""
     found = context.reader.leaf(leaf)
-    scope = context.catalogue.metrics.families[leaf.family].scope
+    scope, targets = context.catalogue.metrics.families[leaf.family].scope, context.found.targets
     key = scope, id(found.targets)
     if key not in context.places:
-        context.places[key] = found.targets, _places(found.targets, context.found.targets, scope)
+        rows = {target: row for row, target in enumerate(found.targets)}
+        index = ServerIndex(found.targets) if scope == "server" else None
+        mine = targets if index is None else map(index.of, targets)
+        places = [rows.get(one, -1) if one is not None else -1 for one in mine]
+        context.places[key] = found.targets, np.array(places, dtype=np.intp)
     whole = np.concatenate([found.matrix, np.full((1, context.grid.steps), MISSING)])
-    first, *others = (whole[place] for place in context.places[key][1])
-    for other in others:
-        first = np.where(missing(first), other, first)
-    return first
-
-
-def _places(having: Sequence[Target], targets: Sequence[Target], scope: str) -> list[NDArray[np.intp]]:
-    """Rows of ``having`` that are about each target, the nearest ones first; -1 for none: each ``[targets]``.
-
-    A server whose labels have changed is there twice for a while.
-    """
-    rows = {target: row for row, target in enumerate(having)}
-    if scope == "engine":
-        return [np.array([rows.get(target, -1) for target in targets], dtype=np.intp)]
-    index = ServerIndex(having)
-    fitting = [index.fitting(target) for target in targets]
-    return [
-        np.array([rows[mine[depth]] if depth < len(mine) else -1 for mine in fitting], dtype=np.intp)
-        for depth in range(max(1, *map(len, fitting)) if fitting else 1)
-    ]
+    return whole[context.places[key][1]]
 
 
 def _states(context: _Context, values: Array, gone: NDArray[np.bool_], family: Family) -> NDArray[np.uint8]:

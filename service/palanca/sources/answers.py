@@ -71,8 +71,10 @@ def document(answer: Answer) -> dict[str, Any]:
     """Read an answer as the query API's JSON; results are ``Row`` where nothing is odd. Raises ``AnswerError``."""
     status, body = answer.status_code, answer.content
     if status == 200 and _is_query(answer.url):  # noqa: PLR2004
-        with contextlib.suppress(msgspec.MsgspecError, RecursionError):
+        with contextlib.suppress(msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
             found = _RESULTS.decode(body)
+            if not body.isascii():
+                body.decode()  # labels are read later
             return {"data": {"result": found.data.result}, "warnings": found.warnings, "infos": found.infos}
     try:
         read = json.loads(body)
@@ -173,7 +175,7 @@ def _row(row: object) -> Row:
         raise AnswerError(f"a label that is no text: {_short(metric)}")
     pairs: Any = row["values"] if "values" in row else [row.get("value")]
     try:
-        labels = msgspec.Raw(msgspec.json.encode(metric))
+        labels = msgspec.Raw(json.dumps(metric).encode())
         return Row(labels, values=[(float(time), str(float(value))) for time, value in pairs])
     except (TypeError, ValueError, OverflowError):
         raise AnswerError(f"a value that is no pair of time and number: {_short(row)}") from None

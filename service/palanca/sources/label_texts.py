@@ -5,7 +5,9 @@ A thousand engines are a hundred thousand series, whose labels differ in the num
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -25,7 +27,7 @@ _LONGEST_SHOWN = 500
 
 
 class LabelTexts(LabelSets):
-    """``texts`` are JSON objects that come from ``url``. Raises ``SourceError`` for one that is no object of texts."""
+    """``texts`` are JSON in UTF-8 from ``url``. Raises ``SourceError`` for one that is no object of texts."""
 
     def __init__(self, texts: Sequence[bytes], url: str) -> None:
         self._texts, self._url = texts, url
@@ -53,12 +55,14 @@ class LabelTexts(LabelSets):
         return [(labels.pop("__name__", ""), labels) for labels in found]
 
     def _labels_of(self, text: bytes) -> dict[str, str]:
-        try:
+        with suppress(msgspec.MsgspecError):
             return _DECODER.decode(text)
-        except msgspec.MsgspecError:
+        labels = json.loads(text)  # takes half of a surrogate pair for a character
+        if not isinstance(labels, dict) or not all(isinstance(value, str) for value in labels.values()):
             shown = text[:_LONGEST_SHOWN].decode(errors="replace")
             wrong = "a label that is no text" if shown.startswith("{") else "a result without labels"
-            raise SourceError(f"{self._url}: {wrong}: {shown}") from None
+            raise SourceError(f"{self._url}: {wrong}: {shown}")
+        return labels
 
     def by(self, tag: str) -> Tagged:
         """Group by a label; only one text of each set of the others is read."""
