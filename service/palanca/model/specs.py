@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -130,7 +131,7 @@ class Signal(Spec):
             raise ValueError(message)
         return self
 
-    @property
+    @cached_property
     def kind(self) -> str:
         """How the signal is read, e.g. ``rate``."""
         return next(kind for kind in SIGNAL_KINDS if getattr(self, kind) is not None)

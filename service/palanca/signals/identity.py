@@ -29,7 +29,10 @@ def dropped(family: Family) -> frozenset[str]:
 
 def identity(labels: Mapping[str, str], family: Family) -> Target:
     """Return the target that a series of the family belongs to."""
-    gone = dropped(family)
+    return _without(dropped(family), labels)
+
+
+def _without(gone: frozenset[str], labels: Mapping[str, str]) -> Target:
     return Target.of({name: value for name, value in labels.items() if name not in gone})
 
 
@@ -59,7 +62,7 @@ class Identities:
             key = (*labels, *labels.values())
             target = found.get(key)
             if target is None:
-                made = Target.of({name: value for name, value in labels.items() if name not in gone})
+                made = _without(gone, labels)
                 target = found[key] = self._targets.setdefault(made, made)
             targets.append(target)
         return targets
@@ -137,8 +140,9 @@ def newest_info(
     if family is None:
         return {}
     newest: dict[Target, tuple[int, list[tuple[str, str]]]] = {}
+    gone = dropped(family)
     for labels, at in rows:
-        server = identity(labels, family)
+        server = _without(gone, labels)
         newest[server] = max(newest.get(server, (0, [])), (at, sorted(labels.items())))
     index = ServerIndex(newest)
     found = {target: index.of(target) for target in targets}

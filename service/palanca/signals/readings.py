@@ -98,7 +98,8 @@ def read(
     covered = np.minimum(age[:, -1], np.inf) if len(found.targets) else np.zeros(0)
     empty: tuple[Mapping[str, object], ...] = tuple({} for _ in found.targets)
     info = tuple(found.info.get(target, {}) for target in found.targets)
-    exposed = frozenset(prefix + name for prefix in found.prefixes for names in found.names.values() for name in names)
+    known = frozenset[str]().union(*set(found.names.values()))  # many targets have the same
+    exposed = frozenset(prefix + name for prefix in found.prefixes for name in known)
     return Readings(found.targets, grid.times, signals, covered, empty, versions, source, info, exposed)  # type: ignore[arg-type]
 
 
@@ -107,12 +108,13 @@ def widen(readings: Readings, grid: Grid, past: Readings) -> Readings:
 
     Steps before the last are absent where ``past`` says nothing. Both must be of the same targets.
     """
-    before = ((0, 0), (grid.steps - 1, 0))
+    shape = len(readings.targets), grid.steps - 1
+    nothing, absent = np.full(shape, np.nan), np.full(shape, State.ABSENT, dtype=np.uint8)
     signals = {
         name: SignalReadings(
-            np.pad(one.values, before, constant_values=np.nan),
-            np.pad(one.states, before, constant_values=np.uint8(State.ABSENT)),
-            np.pad(one.window, before, mode="edge"),
+            np.concatenate([nothing, one.values], axis=1),
+            np.concatenate([absent, one.states], axis=1),
+            np.repeat(one.window, grid.steps, axis=1),
         )
         for name, one in readings.signals.items()
     }
