@@ -65,7 +65,7 @@ def test_only_the_holder_records(address: str, opened: Opener) -> None:
 
 def test_many_want_it_at_once(address: str, opened: Opener) -> None:
     """Of eight threads with stores of their own, opened together on nothing, one gets it."""
-    stores = [opened(address, Lease("recorder", str(index), 600.0)) for index in range(8)]
+    stores = [opened(address, Lease("recorder", str(index), 600.0), 60.0) for index in range(8)]
     outcomes: list[str] = []
     together = threading.Barrier(len(stores))
 

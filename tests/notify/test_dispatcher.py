@@ -618,6 +618,41 @@ def test_a_receiver_that_comes_later(room: Rooms) -> None:
         made.dispatcher.stop()
 
 
+def test_what_is_written_for_a_new_receiver_is_not_given_up(room: Rooms) -> None:
+    """Though the outbox was slow to give up what is for receivers that were unknown before."""
+    ear, given_up, go_on = Ear(), threading.Event(), threading.Event()
+    made = room(mailbox(Ear(), "first"), timer=monotonic)
+    outbox = made.dispatcher._outbox
+    abandon = outbox.abandon
+
+    def slow(known: Sequence[str]) -> int:
+        if not given_up.is_set():
+            given_up.set()
+            assert go_on.wait(60)
+        return abandon(known)
+
+    outbox.abandon = slow  # type: ignore[method-assign]
+    made.boxes = (mailbox(Ear(), "first"), mailbox(ear, "second"))
+    replacing = threading.Thread(target=made.dispatcher.replace, args=(made.boxes,))
+    made.dispatcher.start()
+    try:
+        assert given_up.wait(60)
+        replacing.start()
+        replacing.join(0.2)
+        early = not replacing.is_alive()
+        if early:  # then what is written now must not be given up
+            made.see(0, BAD)
+        go_on.set()
+        replacing.join()
+        if not early:
+            made.see(0, BAD)
+        made.dispatcher.nudge()
+        until(lambda: ear.heard)
+    finally:
+        go_on.set()
+        made.dispatcher.stop()
+
+
 def test_trouble_is_told_once() -> None:
     """Not by every receiver."""
 

@@ -168,10 +168,10 @@ class Service:
                 self.telemetry.reloaded(successful=False)
                 log.exception("the settings are not reloaded, since palanca failed; those before stay in force")
                 return
+            if self.dispatcher is not None:  # before anything is written for them
+                await asyncio.to_thread(self.dispatcher.replace, plan.telling.mailboxes)
             self.plan = plan
             self.alertmanagers.use(plan.contacts)
-            if self.dispatcher is not None:
-                self.dispatcher.replace(plan.telling.mailboxes)
             await self.daemon.replace(plan.watches)
             self.telemetry.reloaded(successful=True)
             log.info("the settings are reloaded", sources=[watch.name for watch in plan.watches])

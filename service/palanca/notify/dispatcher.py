@@ -37,6 +37,7 @@ class Dispatcher:
     def __init__(self, outbox: Outbox, mailboxes: Sequence[Mailbox], clocks: Clocks, reporter: Reporter) -> None:
         self._outbox, self._clocks, self._reporter = outbox, clocks, reporter
         self._stopping, self._lock = threading.Event(), threading.Lock()
+        self._giving_up = threading.Lock()
         self._started = False
         self._paces: dict[str, Pace] = {}
         self._senders: dict[str, Sender] = {}
@@ -62,10 +63,12 @@ class Dispatcher:
         return min(waits)
 
     def _keep_house(self) -> float:
-        names, timed = self._names, self._clocks.timer()
-        if self._abandoned != names:
-            self._outbox.abandon(names)
-            self._abandoned = names
+        timed = self._clocks.timer()
+        with self._giving_up:
+            names = self._names
+            if self._abandoned != names:
+                self._outbox.abandon(names)
+                self._abandoned = names
         if self._expired is None or timed - self._expired >= EXPIRE_S:
             self._outbox.expire(self._clocks.wall() - LONGEST_AGE_S)
             self._expired = timed
@@ -74,9 +77,12 @@ class Dispatcher:
     # --- threads ---------------------------------------------------------------------------------
 
     def replace(self, mailboxes: Sequence[Mailbox]) -> None:
-        """Send to other receivers from now on."""
+        """Send to other receivers from now on. It may wait for the outbox.
+
+        What is written for a new receiver afterwards is not given up as that of an unknown one.
+        """
         names = tuple(box.name for box in mailboxes)
-        with self._lock:
+        with self._giving_up, self._lock:
             for box in mailboxes:
                 pace = self._paces.setdefault(box.lane, Pace(self._clocks.timer))
                 known = self._senders.get(box.name)
