@@ -114,7 +114,7 @@ def test_a_file_that_is_deleted_while_in_use(tmp_path: Path) -> None:
     place = tmp_path / "palanca.db"
     with script(place, tmp_path) as made:
         on(made)
-        for path in sorted(tmp_path.glob("palanca.db*"), reverse=True):  # or a new one is begun while its log is deleted
+        for path in sorted(tmp_path.glob("palanca.db*"), reverse=True):  # its log first: a new one is begun at once
             path.unlink()
         assert str(place) in made.says("the history cannot be written")  # deleted, or read only where it was in the act
         made.says("the history is written again")
