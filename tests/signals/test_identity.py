@@ -75,10 +75,9 @@ def test_two_clusters_with_equal_job_and_instance() -> None:
     servers = [Target.of({**SERVER, "cluster": name}) for name in ("east", "west")]
     index = ServerIndex(servers)
 
-    for server in servers:
-        assert [server] == index.fitting(Target.of({**ENGINE, "cluster": server.get("cluster")}))
-    assert not index.fitting(Target.of({**ENGINE, "cluster": "north"}))
-    assert not index.fitting(Target.of({**ENGINE, "instance": "b:8000", "cluster": "east"}))
+    assert servers == [index.of(Target.of({**ENGINE, "cluster": name})) for name in ("east", "west")]
+    assert index.of(Target.of({**ENGINE, "cluster": "north"})) is None
+    assert index.of(Target.of({**ENGINE, "instance": "b:8000", "cluster": "east"})) is None
 
 
 def test_the_series_with_most_labels_is_preferred() -> None:
@@ -87,7 +86,8 @@ def test_the_series_with_most_labels_is_preferred() -> None:
     index = ServerIndex([whole, exact, Target.of({**SERVER, "engine": "1"})])
 
     assert [exact, whole] == index.fitting(Target.of(ENGINE))
-    assert [whole] == index.fitting(Target.of({**ENGINE, "engine": "7"}))
+    assert exact == index.of(Target.of(ENGINE))
+    assert whole == index.of(Target.of({**ENGINE, "engine": "7"}))
 
 
 def test_join_servers() -> None:

@@ -105,8 +105,7 @@ class ServerIndex:
 
     def of(self, target: Target) -> Target | None:
         """The best match for a target: the one with the most labels in common; None without any."""
-        near = self._by_place.get(_place(target), ())
-        return next((server for server, labels in near if _agrees(target, labels)), None)
+        return next(iter(self.fitting(target)), None)
 
 
 def join_servers(

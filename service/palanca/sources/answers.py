@@ -12,7 +12,7 @@ import numpy as np
 
 from palanca.errors import SourceError
 from palanca.signals.store import Columns
-from palanca.sources.label_texts import LabelTexts
+from palanca.sources.label_texts import LONGEST_SHOWN, LabelTexts, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -134,11 +134,7 @@ def _advice(said: Mapping[str, Any]) -> str:
 
 
 def _short(text: object) -> str:
-    return str(text)[:500]
-
-
-def _shown(json_text: bytes | msgspec.Raw) -> str:
-    return _short(bytes(json_text).decode(errors="replace"))
+    return str(text)[:LONGEST_SHOWN]
 
 
 def texts(found: object) -> list[str]:
@@ -161,7 +157,7 @@ def _columns(rows: Sequence[Row], url: str) -> Columns:
     metrics = [bytes(row.metric) for row in rows]
     if len(set(metrics)) < len(metrics):
         twice = next(metric for metric, count in Counter(metrics).items() if count > 1)
-        raise AnswerError(f"the same series twice: {_shown(twice)} (a proxy that joins servers must mark them)")
+        raise AnswerError(f"the same series twice: {shown(twice)} (a proxy that joins servers must mark them)")
     times, values, sizes = _samples(rows)
     return Columns(LabelTexts(metrics, url), times, values, np.array(sizes, dtype=np.intp))
 
@@ -171,8 +167,6 @@ def _row(row: object) -> Row:
     metric = row.get("metric") if isinstance(row, dict) else None
     if not isinstance(row, dict) or not isinstance(metric, dict):
         raise AnswerError(f"a result without labels: {_short(row)}")
-    if not all(isinstance(value, str) for value in metric.values()):
-        raise AnswerError(f"a label that is no text: {_short(metric)}")
     pairs: Any = row["values"] if "values" in row else [row.get("value")]
     try:
         labels = msgspec.Raw(json.dumps(metric).encode())
@@ -185,7 +179,7 @@ def _samples(rows: Sequence[Row]) -> tuple[NDArray[np.int64], NDArray[np.float64
     """Times and values of all rows, one after another, and how many each row has."""
     sizes = [1 if row.values is None else len(row.values) for row in rows]
     if not all(sizes):
-        raise AnswerError(f"a series without a sample: {_shown(rows[sizes.index(0)].metric)}")
+        raise AnswerError(f"a series without a sample: {shown(bytes(rows[sizes.index(0)].metric))}")
     try:
         pairs: list[Any] = [pair for row in rows for pair in ((row.value,) if row.values is None else row.values)]
         times = np.array([time for time, _ in pairs]) * 1000
@@ -197,7 +191,7 @@ def _samples(rows: Sequence[Row]) -> tuple[NDArray[np.int64], NDArray[np.float64
     except (TypeError, ValueError):
         pass
     odd = next((row for row in rows if len(rows) > 1 and not _readable(row)), rows[0])
-    raise AnswerError(f"a value that is no pair of time and number: {_shown(msgspec.json.encode(odd))}")
+    raise AnswerError(f"a value that is no pair of time and number: {shown(msgspec.json.encode(odd))}")
 
 
 def _check_order(times: NDArray[np.float64], sizes: Sequence[int], rows: Sequence[Row]) -> None:
@@ -206,7 +200,7 @@ def _check_order(times: NDArray[np.float64], sizes: Sequence[int], rows: Sequenc
     steps[ends[:-1] - 1] = 0.0
     if (steps < 0).any():
         row = rows[int(np.searchsorted(ends, np.argmax(steps < 0), side="right"))]
-        raise AnswerError(f"a series whose times go backwards: {_shown(msgspec.json.encode(row))}")
+        raise AnswerError(f"a series whose times go backwards: {shown(msgspec.json.encode(row))}")
 
 
 def _readable(row: Row) -> bool:

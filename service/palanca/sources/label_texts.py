@@ -17,13 +17,11 @@ from palanca.errors import SourceError
 from palanca.signals.store import LabelSets, Tagged
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from palanca.signals.store import Labels
+    from collections.abc import Iterable, Sequence
 
 _DECODER = msgspec.json.Decoder(dict[str, str])
 _NAME = b'{"__name__":"'
-_LONGEST_SHOWN = 500
+LONGEST_SHOWN = 500
 
 
 class LabelTexts(LabelSets):
@@ -33,41 +31,43 @@ class LabelTexts(LabelSets):
         self._texts, self._url = texts, url
         self._plain = _all_plain(texts)
         if not self._plain:
-            self._read  # noqa: B018  refuses
+            self._whole  # noqa: B018  refuses
 
     def __len__(self) -> int:
         """Number of series."""
         return len(self._texts)
 
-    @cached_property
+    @property
     def labels(self) -> Sequence[dict[str, str]]:
         """Labels of each series, without its name."""
-        return [labels for _, labels in self._read]
+        return self._whole.labels
 
-    @cached_property
+    @property
     def names(self) -> Sequence[str]:
         """Name of each series; empty where it has none."""
-        return [name for name, _ in self._read]
+        return self._whole.names
 
     @cached_property
-    def _read(self) -> list[tuple[str, dict[str, str]]]:
-        found = [self._labels_of(text) for text in self._texts]
-        return [(labels.pop("__name__", ""), labels) for labels in found]
+    def _whole(self) -> LabelSets:
+        return self._read(self._texts)
+
+    def _read(self, texts: Iterable[bytes]) -> LabelSets:
+        found = [self._labels_of(text) for text in texts]
+        return LabelSets([labels.pop("__name__", "") for labels in found], found)
 
     def _labels_of(self, text: bytes) -> dict[str, str]:
         with suppress(msgspec.MsgspecError):
             return _DECODER.decode(text)
         labels = json.loads(text)  # takes half of a surrogate pair for a character
         if not isinstance(labels, dict) or not all(isinstance(value, str) for value in labels.values()):
-            shown = text[:_LONGEST_SHOWN].decode(errors="replace")
-            wrong = "a label that is no text" if shown.startswith("{") else "a result without labels"
-            raise SourceError(f"{self._url}: {wrong}: {shown}")
+            wrong = "a label that is no text" if isinstance(labels, dict) else "a result without labels"
+            raise SourceError(f"{self._url}: {wrong}: {shown(text)}")
         return labels
 
     def by(self, tag: str) -> Tagged:
         """Group by a label; only one text of each set of the others is read."""
         if not self._plain:
-            return super().by(tag)
+            return self._whole.by(tag)
         mark = f'"{tag}":"'.encode()
         around = [text.partition(mark) for text in self._texts]
         tails = [rest.partition(b'"') for _, _, rest in around]
@@ -75,18 +75,20 @@ class LabelTexts(LabelSets):
         for row, (value, _, _) in enumerate(tails):
             rows[value].append(row)
         others = [_unnamed(before) + after for (before, _, _), (_, _, after) in zip(around, tails, strict=True)]
-        numbers: dict[bytes, int] = {}
-        known: dict[tuple[str, ...], int] = {}
-        labels: list[Labels] = []
-        for other, row in dict(zip(others, range(len(others)), strict=True)).items():
-            own = self._labels_of(self._texts[row])
-            if own.pop(tag, "") != tails[row][0].decode():  # written otherwise: with spaces
-                return super().by(tag)
-            own.pop("__name__", None)
-            numbers[other] = known.setdefault((*own, *own.values()), len(known))
-            labels += [own] if len(known) > len(labels) else []
+        examples = dict(zip(others, range(len(others)), strict=True))
+        read = self._read(self._texts[row] for row in examples.values())
+        told = [labels.get(tag, "") for labels in read.labels]
+        if told != [tails[row][0].decode() for row in examples.values()]:  # written otherwise: with spaces
+            return self._whole.by(tag)
+        _, labels, sets = read.by(tag)
+        numbers = dict(zip(examples, sets, strict=True))
         found = {value.decode(): mine for value, mine in rows.items()}
         return Tagged(found, labels, [numbers[other] for other in others])
+
+
+def shown(text: bytes) -> str:
+    """The beginning of a JSON text, for messages."""
+    return text.decode(errors="replace")[:LONGEST_SHOWN]
 
 
 def _all_plain(texts: Sequence[bytes]) -> bool:
